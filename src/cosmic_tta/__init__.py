@@ -1,0 +1,30 @@
+"""Streaming test-time adaptation of CLIP-like models, with no labels and no training."""
+
+from cosmic_tta.core import Method, Prediction, Sample, State, Support, Task
+from cosmic_tta.errors import CosmicError
+from cosmic_tta.explanation import Explanation
+from cosmic_tta.methods import METHODS, make_method
+from cosmic_tta.methods.cosmic import Cosmic
+from cosmic_tta.methods.dmn import Dmn
+from cosmic_tta.methods.tda import Tda
+from cosmic_tta.methods.tip_adapter import TipAdapter
+from cosmic_tta.methods.zero_shot import ZeroShot
+
+__version__ = "0.1.0"
+__all__ = [
+    "METHODS",
+    "Cosmic",
+    "CosmicError",
+    "Dmn",
+    "Explanation",
+    "Method",
+    "Prediction",
+    "Sample",
+    "State",
+    "Support",
+    "Task",
+    "Tda",
+    "TipAdapter",
+    "ZeroShot",
+    "make_method",
+]

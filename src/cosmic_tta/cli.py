@@ -1,0 +1,219 @@
+"""The command `cosmic`: parse, call, print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cosmic_tta import METHODS, __version__, make_method, parameters
+from cosmic_tta.errors import CosmicError, InputError, ParameterError, unknown_name
+from cosmic_tta.evaluate import Run, score
+from cosmic_tta.methods import split_name
+from cosmic_tta.packs import FeaturePack, check_pack
+from cosmic_tta.report import COLUMNS, Report, sections
+from cosmic_tta.streams import ORDERS
+from cosmic_tta.synthetic import superclass_pack
+from cosmic_tta.terminal import STDOUT, complain, print_table, progress_bar, say, write_json
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Streaming test-time adaptation of CLIP-like models, with no labels and no training.",
+)
+JsonFile = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
+]
+Packs = Annotated[list[Path], typer.Argument(metavar="PACK...", help="Folders of features.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(name="eval")
+def evaluate_packs(
+    packs: Packs,
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME[@PRESET][,...]", help="Methods to run; see `cosmic methods`.")
+    ] = "cosmic",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of every named method that has it."),
+    ] = None,
+    support: Annotated[
+        Path | None, typer.Option(metavar="PACK", help="Labelled training features for the few-shot methods.")
+    ] = None,
+    order: Annotated[str, typer.Option(help=f"How the images arrive: {' or '.join(ORDERS)}.")] = "shuffle",
+    seed: Annotated[int, typer.Option(help="Of the order.")] = 0,
+    seeds: Annotated[str | None, typer.Option(metavar="S,S,...", help="Several seeds, one run each.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Stop after so many images.")] = None,
+    json_file: JsonFile = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Write order, scores and every branch; of several runs, one file each."),
+    ] = None,
+) -> None:
+    """Replay feature packs through methods and compare them with zero-shot CLIP."""
+    specs = [spec.strip() for spec in method.split(",") if spec.strip()]
+    if not specs:
+        raise InputError("--method names no method; see `cosmic methods`.")
+    settings = _settings(specs, set_ or [])
+    opened = [FeaturePack.open(folder) for folder in packs]
+    shots = FeaturePack.open(support).support() if support else None
+    made = {}
+    for spec in specs:  # before any work, so that a mistake in the last one costs no time
+        extra = {"support": shots} if "support" in split_name(spec)[0].needs else {}
+        made[spec] = make_method(spec, **settings[spec], **extra)
+    numbers = _seeds(seeds) if seeds is not None else [seed]
+    if order == "given":
+        numbers = numbers[:1]  # the order is the same for every seed
+    runs = [(pack, spec, number) for pack in opened for spec in specs for number in numbers]
+    reports = []
+    for pack, spec, number in runs:
+        with progress_bar(f"{spec} on {pack.name}, seed {number}") as watch:
+            preset = split_name(spec)[1]
+            run = score(made[spec], pack, preset=preset, order=order, seed=number, limit=limit, watch=watch)
+        reports.append(run.report)
+        if samples:
+            _save_samples(run, samples, several=len(runs) > 1)
+    _show_reports(reports, json_file)
+
+
+def _settings(specs: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Give each key=value to the methods that have such a parameter; one that none has is an error."""
+    kinds = {spec: split_name(spec)[0] for spec in specs}
+    settings: dict[str, dict[str, Any]] = {spec: {} for spec in specs}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--set takes key=value; given {text!r}.")
+        takers = [spec for spec, kind in kinds.items() if key in parameters.describe(kind)]
+        if not takers:
+            known = {name for kind in kinds.values() for name in parameters.describe(kind)}
+            raise ParameterError(str(unknown_name(f"parameter of {', '.join(specs)}", key, known)))
+        for spec in takers:
+            settings[spec][key] = parameters.parse(kinds[spec], key, value)
+    return settings
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"--seeds takes whole numbers with commas between; given {text!r}.") from error
+    if len(set(numbers)) < len(numbers):
+        raise InputError(f"--seeds names a seed twice: {text!r}.")
+    return numbers
+
+
+def _save_samples(run: Run, file: Path, *, several: bool) -> None:
+    report = run.report
+    if several:
+        file = file.with_name(f"{file.stem}.{report.pack}.{report.method}@{report.preset}.s{report.seed}.npz")
+    try:
+        run.save_samples(str(file))
+    except OSError as error:
+        raise InputError(f"cannot write {str(file)!r}: {error.strerror}.") from error
+
+
+def _show_reports(reports: Sequence[Report], json_file: str | None) -> None:
+    if json_file != STDOUT:
+        for title, rows in sections(reports).items():
+            print_table(COLUMNS, rows, title)
+    write_json([asdict(report) for report in reports], json_file)
+
+
+@app.command()
+def methods(json_file: JsonFile = None) -> None:
+    """List the methods, their presets and parameters."""
+    if json_file != STDOUT:
+        rows = [
+            (name, ", ".join(kind.presets), ", ".join(kind.needs) or "–", _summary(kind))
+            for name, kind in METHODS.items()
+        ]
+        print_table(("method", "presets", "needs", "what it does"), rows)
+        say("The parameters of each: cosmic methods --json")
+    described = [
+        {
+            "name": name,
+            "presets": list(kind.presets),
+            "params": parameters.describe(kind),
+            "needs": list(kind.needs),
+            "summary": _summary(kind),
+        }
+        for name, kind in METHODS.items()
+    ]
+    write_json(described, json_file)
+
+
+def _summary(kind: type) -> str:
+    return (kind.__doc__ or "").split("\n", 1)[0]
+
+
+@app.command()
+def check(packs: Packs, json_file: JsonFile = None) -> None:
+    """Read feature packs from end to end and say what is wrong with them."""
+    found = {str(folder): list(check_pack(folder)) for folder in packs}
+    for folder, problems in found.items():
+        if not problems and json_file != STDOUT:
+            say(f"{folder}: sound; {FeaturePack.open(folder).summary}")
+        for problem in problems:
+            complain(f"{folder}: {problem}")
+    write_json([{"pack": folder, "problems": problems} for folder, problems in found.items()], json_file)
+    if any(found.values()):
+        raise typer.Exit(2)
+
+
+@app.command()
+def demo(
+    images: Annotated[int, typer.Option(help="How many images the stream has.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the generated features and of their order.")] = 0,
+    json_file: JsonFile = None,
+) -> None:
+    """Adapt to a generated stream of features, with nothing to download."""
+    pack = superclass_pack(seed, images=images)
+    if json_file != STDOUT:
+        say(
+            f"A generated stream: {len(pack)} images of {len(pack.class_names)} classes, look-alikes in groups, "
+            "seen through a shift that the texts know nothing of. No method sees a label."
+        )
+    reports = []
+    for spec in ("zero_shot", "tda", "dmn", "cosmic@official", "cosmic@paper", "cosmic"):
+        with progress_bar(spec) as watch:
+            run = score(make_method(spec), pack, preset=split_name(spec)[1], seed=seed, watch=watch)
+        reports.append(run.report)
+    _show_reports(reports, json_file)
+    if json_file != STDOUT:
+        say('Next, your own features ("Your own features" in the README): cosmic eval PACK --method cosmic,tda')
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; bad input ends with one clear sentence and exit code 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for place, word in enumerate(words):
+        # `--json` may stand alone: then it means standard output.
+        if word == "--json" and (place + 1 == len(words) or words[place + 1].startswith("--")):
+            words[place] = f"--json={STDOUT}"
+    try:
+        app(words, prog_name="cosmic")
+    except CosmicError as error:
+        complain(f"error: {error}")
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(1)

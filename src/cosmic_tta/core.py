@@ -1,0 +1,285 @@
+"""The nouns: Task, Sample, Support, Prediction, State and Method.
+
+A method is a frozen value of hyper-parameters; its state is another value, made by
+`init` and changed by `step` alone. No noun here can hold a label of the stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from math import inf
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+import numpy as np
+
+from cosmic_tta.errors import InputError, SnapshotError
+from cosmic_tta.explanation import Explanation
+from cosmic_tta.ops import Array, Ints, as_float32, unit
+from cosmic_tta.parameters import check_parameters
+
+UNIT_TOLERANCE = 2e-3  # float16 rows are unit to within 1e-3
+
+
+@dataclass(frozen=True)
+class Task:
+    """What stays fixed for one stream: the classes, their texts, the encoders."""
+
+    class_names: tuple[str, ...]
+    text: Array  # [K, D] unit rows
+    logit_scale: float = 100.0
+    aux_dim: int | None = None  # E; None: the first sample tells
+    encoder: str = ""
+    aux_encoder: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.class_names, str):
+            raise InputError(f"class_names must be a sequence of names; given the one string {self.class_names!r}.")
+        names = tuple(self.class_names)
+        if not names:
+            raise InputError("a task needs at least one class; class_names is empty.")
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise InputError(f"class names must be non-empty strings; given {name!r}.")
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        if twice:
+            raise InputError(f"class names must differ; given more than once: {', '.join(map(repr, twice))}.")
+        text = unit_rows(self.text, "text", ndim=2)
+        if len(text) != len(names):
+            raise InputError(f"text has {len(text)} rows for {len(names)} class names; give one row a class.")
+        if not (isinstance(self.logit_scale, (int, float)) and 0 < self.logit_scale < inf):
+            raise InputError(f"logit_scale must be a positive number; given {self.logit_scale!r}.")
+        if self.aux_dim is not None and self.aux_dim < 1:
+            raise InputError(f"aux_dim must be at least 1, or None; given {self.aux_dim!r}.")
+        object.__setattr__(self, "class_names", names)
+        object.__setattr__(self, "text", text)
+
+    @property
+    def classes(self) -> int:
+        """K, the number of classes."""
+        return len(self.class_names)
+
+    @property
+    def dim(self) -> int:
+        """D, the width of the CLIP features."""
+        return int(self.text.shape[1])
+
+    @cached_property
+    def unit_text(self) -> Array:
+        """The class texts, scaled to length one in float32."""
+        return unit(self.text)
+
+    @cached_property
+    def text_digest(self) -> str:
+        """A fingerprint of the class texts: other prompts make another task."""
+        return hashlib.blake2b(self.text.tobytes(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One encoded image. It carries no label."""
+
+    clip: Array  # [V, D] unit rows, view 0 is the plain image
+    aux: Array | None = None  # [E] unit
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clip", unit_rows(self.clip, "clip", ndim=2))
+        if self.aux is not None:
+            object.__setattr__(self, "aux", unit_rows(self.aux, "aux", ndim=1))
+
+    @property
+    def plain(self) -> Array:
+        """The CLIP feature of the plain image, [D]."""
+        row: Array = self.clip[0]
+        return row
+
+
+def unit_rows(values: Any, name: str, ndim: int) -> Array:
+    """Check features at the boundary and return them as float32, not renormalised."""
+    form = {1: "[width]", 2: "[rows, width]"}[ndim]
+    try:
+        rows = as_float32(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers {form}; given {type(values).__name__}.") from error
+    if np.ndim(values) != ndim:  # as_float32 makes a scalar one-dimensional
+        extra = "; one view is written feature[None]" if (ndim, np.ndim(values)) == (2, 1) else ""
+        raise InputError(f"{name} must have the shape {form}; given {list(np.shape(values))}{extra}.")
+    if 0 in rows.shape:
+        raise InputError(
+            f"{name} is empty: given the shape {list(rows.shape)}, expected {form} with at least one each."
+        )
+    norms = np.sqrt(np.einsum("...d,...d->...", rows, rows))
+    if not np.isfinite(norms).all():
+        raise InputError(f"{name} has NaN or infinity{_where(~np.isfinite(norms))}; check the encoder's output.")
+    if not (norms > 0).all():
+        raise InputError(f"{name} has a row of zeros{_where(norms == 0)}; check the encoder's output.")
+    off = np.abs(norms - 1) > UNIT_TOLERANCE
+    if off.any():
+        worst = float(np.atleast_1d(norms)[np.atleast_1d(off)][0])
+        raise InputError(
+            f"{name} must have rows of length 1 (to within {UNIT_TOLERANCE:g}); given {worst:.4g}{_where(off)}. "
+            f"Normalise it: x / np.linalg.norm(x, axis=-1, keepdims=True)."
+        )
+    return rows
+
+
+def _where(bad: Any) -> str:
+    return f" in row {int(np.flatnonzero(bad)[0])}" if np.ndim(bad) else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Labelled training features for the few-shot methods: never of the stream that is adapted to."""
+
+    features: Array  # [n, D] unit rows
+    labels: Ints  # [n]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", unit_rows(self.features, "support features", ndim=2))
+        object.__setattr__(self, "labels", np.asarray(self.labels, np.int64))
+        if self.labels.shape != (len(self.features),):
+            raise InputError(f"the support has {len(self.features)} features, but labels {list(self.labels.shape)}.")
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the features and their labels."""
+        content = self.features.tobytes() + self.labels.tobytes()
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The scores of one image, the branches behind them, and why."""
+
+    scores: Array  # [K] non-negative, sum one
+    parts: Mapping[str, Array]  # per branch [K]; `zero_shot` is always there
+    explain: Callable[[], Explanation] = field(default=Explanation, repr=False, compare=False)
+
+    @property
+    def label(self) -> int:
+        """The index of the class with the highest score."""
+        return int(self.scores.argmax())
+
+    @cached_property
+    def why(self) -> Explanation:
+        """Built when first asked for; true for the moment of the prediction."""
+        return self.explain()
+
+
+@dataclass
+class State:
+    """What a method has learned from one stream; methods add their arrays."""
+
+    task: Task
+    seen: int  # samples that entered
+
+    def validate(self) -> None:
+        """Refuse contents that no stream can leave behind; called when a state comes back from a file."""
+        if self.seen < 0:
+            raise SnapshotError(f"the saved state has seen {self.seen} samples; the file is damaged.")
+
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True)
+class Method(ABC, Generic[S]):
+    """A frozen set of hyper-parameters that turns samples into predictions.
+
+    A concrete method is a final frozen dataclass with two functions: `init` and `_predict`.
+    The checks at the boundary are here, once, so that a bad sample never changes a state.
+    """
+
+    name: ClassVar[str]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+    needs: ClassVar[tuple[str, ...]] = ()  # of: aux, support
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    @abstractmethod
+    def init(self, task: Task) -> S:
+        """Make the state of a stream that has seen nothing."""
+
+    @abstractmethod
+    def _predict(self, state: S, sample: Sample, *, learn: bool) -> Prediction:
+        """Score a checked sample; with `learn`, let it enter the state first."""
+
+    @final
+    def step(self, state: S, sample: Sample) -> Prediction:
+        """Let the sample enter the state, then score it. Bad input leaves the state as it was."""
+        check_sample(state, sample)
+        return self._step(state, sample)
+
+    @final
+    def peek(self, state: S, sample: Sample) -> Prediction:
+        """Score the sample against what the state knows, and change nothing."""
+        check_sample(state, sample)
+        if _tells_aux(state, sample):
+            state = self.init(_with_aux(state.task, sample))
+        return self._predict(state, sample, learn=False)
+
+    @final
+    def steps(self, state: S, samples: Sequence[Sample]) -> list[Prediction]:
+        """Step through a block; the answers equal those of one step after the other."""
+        expected = _expected_aux(state)
+        for number, sample in enumerate(samples):
+            if number == 0 and expected is UNTOLD:
+                expected = None if sample.aux is None else len(sample.aux)
+            check_widths(state.task, expected, sample, where=f"sample {number} of the block: ")
+        return [self._step(state, sample) for sample in samples]
+
+    def _step(self, state: S, sample: Sample) -> Prediction:
+        if _tells_aux(state, sample):
+            # Nothing was learned yet, so the state is made anew, now knowing the auxiliary width.
+            told = self.init(_with_aux(state.task, sample))
+            for part in fields(state):
+                setattr(state, part.name, getattr(told, part.name))
+        prediction = self._predict(state, sample, learn=True)
+        state.seen += 1
+        return prediction
+
+
+class _Untold:
+    """The auxiliary width of a stream that has not begun."""
+
+
+UNTOLD = _Untold()
+
+
+def _expected_aux(state: State) -> int | _Untold | None:
+    return UNTOLD if state.seen == 0 and state.task.aux_dim is None else state.task.aux_dim
+
+
+def _tells_aux(state: State, sample: Sample) -> bool:
+    return _expected_aux(state) is UNTOLD and sample.aux is not None
+
+
+def _with_aux(task: Task, sample: Sample) -> Task:
+    return replace(task, aux_dim=None if sample.aux is None else len(sample.aux))
+
+
+def check_sample(state: State, sample: Sample) -> None:
+    """Refuse a sample that does not fit the stream."""
+    check_widths(state.task, _expected_aux(state), sample)
+
+
+def check_widths(task: Task, aux_dim: int | _Untold | None, sample: Sample, where: str = "") -> None:
+    """Refuse a sample of other widths than the task's texts and the stream's auxiliary features."""
+    if not isinstance(sample, Sample):
+        raise InputError(f"{where}expected a Sample; given {type(sample).__name__}. Write Sample(clip=..., aux=...).")
+    width = sample.clip.shape[1]
+    if width != task.dim:
+        raise InputError(f"{where}clip features are {width} wide, but the class texts are {task.dim} wide.")
+    if isinstance(aux_dim, _Untold):
+        return
+    if sample.aux is None and aux_dim is not None:
+        raise InputError(f"{where}the auxiliary feature is missing; this stream has them, {aux_dim} wide.")
+    if sample.aux is not None and aux_dim is None:
+        raise InputError(f"{where}an auxiliary feature appeared in a stream that began without; start a new state.")
+    if sample.aux is not None and len(sample.aux) != aux_dim:
+        raise InputError(f"{where}the auxiliary feature is {len(sample.aux)} wide; this stream's are {aux_dim} wide.")

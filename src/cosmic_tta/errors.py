@@ -1,0 +1,45 @@
+"""What can go wrong: one root, a few kinds.
+
+Every message names what was given, what was expected and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class CosmicError(Exception):
+    """Any error that cosmic-tta raises on purpose."""
+
+
+class InputError(CosmicError, ValueError):
+    """A task, a sample or an array that cannot be used."""
+
+
+class ParameterError(CosmicError, ValueError):
+    """A parameter of a method that is unknown or out of range."""
+
+
+class UnknownNameError(CosmicError, LookupError):
+    """A name that is in no registry."""
+
+
+class PackError(CosmicError, ValueError):
+    """A feature pack that is missing, damaged or contradicts itself."""
+
+
+class SnapshotError(CosmicError, ValueError):
+    """A saved state that is damaged or belongs to something else."""
+
+
+def unknown_name(kind: str, given: str, known: Iterable[str]) -> UnknownNameError:
+    """Build the error for a name that is not known, with the nearest one that is.
+
+    >>> str(unknown_name("method", "cosmik", ["cosmic", "tda"]))
+    "unknown method 'cosmik': did you mean 'cosmic'? Known: cosmic, tda."
+    """
+    names = sorted(known)
+    near = get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return UnknownNameError(f"unknown {kind} {given!r}: {hint}Known: {', '.join(names)}.")

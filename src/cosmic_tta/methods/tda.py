@@ -1,0 +1,99 @@
+"""TDA (CVPR 2024): a positive and a negative cache over the test stream, training-free.
+
+Karmanov et al., "Efficient Test-Time Adaptation of Vision-Language Models".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, log2
+from typing import ClassVar, final
+
+import numpy as np
+
+from cosmic_tta.cache import ClassCache
+from cosmic_tta.core import Method, Prediction, Sample, State, Task
+from cosmic_tta.explanation import Explanation, votes
+from cosmic_tta.ops import Array, affinity, confident_views, entropy, logits_entropy, softmax, unit
+from cosmic_tta.parameters import param
+
+
+@dataclass
+class TdaState(State):
+    """Two caches; the negative one also keeps the probability row of each of its samples."""
+
+    positive: ClassCache
+    negative: ClassCache
+    negative_rows: Array  # [K, L, K]
+
+
+@final
+@dataclass(frozen=True)
+class Tda(Method[TdaState]):
+    """logits + positive cache - negative cache.
+
+    Sure samples vote for their pseudo-label; samples of middling entropy vote against every class that
+    they hold for possible. Entropies are compared in bits of log2(K), as the published program does.
+    """
+
+    name: ClassVar[str] = "tda"
+
+    confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
+    shots: int = param(3, "slots a class in the positive cache", range=(1, inf))
+    alpha: float = param(2.0, "weight of the positive cache", range=(0, inf))
+    beta: float = param(5.0, "sharpness of the positive cache", range=(0, inf))
+    negative_shots: int = param(2, "slots a class in the negative cache", range=(1, inf))
+    negative_alpha: float = param(0.117, "weight of the negative cache", range=(0, inf))
+    negative_beta: float = param(1.0, "sharpness of the negative cache", range=(0, inf))
+    negative_entropy: tuple[float, float] = param((0.2, 0.5), "entropy/log2(K) between which a sample is negative")
+    negative_mask: tuple[float, float] = param((0.03, 1.0), "probabilities between which a class is voted against")
+
+    def init(self, task: Task) -> TdaState:
+        """Make two empty caches."""
+        classes, shots = task.classes, self.negative_shots
+        return TdaState(
+            task,
+            seen=0,
+            positive=ClassCache.empty(classes, self.shots, task.dim),
+            negative=ClassCache.empty(classes, shots, task.dim),
+            negative_rows=np.zeros((classes, shots, classes), np.float32),
+        )
+
+    def _predict(self, state: TdaState, sample: Sample, *, learn: bool) -> Prediction:
+        task = state.task
+        views = unit(sample.clip)
+        view_logits = np.float32(task.logit_scale) * (views @ task.text.T)  # [V, K]
+        probabilities = softmax(view_logits)
+        if len(views) == 1:
+            feature, logits, row = views[0], view_logits[0], probabilities[0]
+            loss = float(logits_entropy(logits))
+        else:
+            kept = confident_views(probabilities, self.confident)
+            feature, logits = views[kept].mean(axis=0), view_logits[kept].mean(axis=0)
+            row = probabilities[kept].mean(axis=0)
+            loss = float(entropy(row, 1e-12))
+
+        if learn:
+            label = int(logits.argmax())
+            state.positive.offer(label, feature, loss, state.seen)
+            low, high = self.negative_entropy
+            if task.classes > 1 and low < loss / log2(task.classes) < high:
+                slot = state.negative.offer(label, feature, loss, state.seen)
+                if slot is not None:
+                    state.negative_rows[label, slot] = row
+
+        near = affinity(state.positive.slots @ feature, self.beta) * state.positive.filled()  # [K, L]
+        far = affinity(state.negative.slots @ feature, self.negative_beta) * state.negative.filled()
+        low, high = self.negative_mask
+        against = (state.negative_rows > np.float32(low)) & (state.negative_rows < np.float32(high))  # [K, L, K]
+        positive = np.float32(self.alpha) * near.sum(axis=1)  # [K]
+        negative = np.float32(self.negative_alpha) * np.einsum("kl,klc->c", far, against.astype(np.float32))
+        adapted = logits + positive - negative
+        scores = softmax(adapted)
+        parts = {"zero_shot": probabilities[0], "positive": positive, "negative": negative, "logits": adapted}
+        return Prediction(scores, parts, self._explain(task, int(scores.argmax()), state, near))
+
+    def _explain(self, task: Task, answer: int, state: TdaState, near: Array) -> Callable[[], Explanation]:
+        samples = state.positive.sample[answer].copy()  # the cache goes on changing
+        return lambda: Explanation(votes={"positive": votes(task.class_names[answer], samples, near[answer])})

@@ -1,0 +1,79 @@
+"""Tip-Adapter (ECCV 2022): a key-value cache over a labelled few-shot support set, training-free.
+
+Zhang et al., "Tip-Adapter: Training-free Adaption of CLIP for Few-shot Classification".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, final
+
+import numpy as np
+
+from cosmic_tta.core import Method, Prediction, Sample, State, Support, Task
+from cosmic_tta.errors import InputError, ParameterError
+from cosmic_tta.explanation import Explanation, votes
+from cosmic_tta.ops import Array, affinity, softmax
+from cosmic_tta.parameters import param
+
+
+@final
+@dataclass(frozen=True)
+class TipAdapter(Method[State]):
+    """logits + α·Σ exp(-β·(1 - w·key))·onehot(label), the keys given once with their labels.
+
+    The support is labelled training data, never of the stream. The state learns nothing.
+    """
+
+    name: ClassVar[str] = "tip_adapter"
+    needs: ClassVar[tuple[str, ...]] = ("support",)
+
+    alpha: float = param(1.0, "weight of the cache", range=(0, inf))
+    beta: float = param(5.5, "sharpness of the affinity to a key", range=(0, inf))
+    support: Support | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.support is None:
+            raise ParameterError(
+                "tip_adapter needs labelled training features: TipAdapter(support=Support(features, labels)), "
+                "or --support PACK on the command line."
+            )
+
+    def init(self, task: Task) -> State:
+        """Check the support against the task; there is nothing to learn."""
+        support = self._support
+        if support.features.shape[1] != task.dim:
+            raise InputError(
+                f"the support's features are {support.features.shape[1]} wide, the class texts {task.dim} wide."
+            )
+        if not ((support.labels >= 0) & (support.labels < task.classes)).all():
+            raise InputError(
+                f"the support's labels go from {support.labels.min()} to {support.labels.max()}; "
+                f"this task has the classes 0 to {task.classes - 1}."
+            )
+        return State(task, seen=0)
+
+    @property
+    def _support(self) -> Support:
+        assert self.support is not None  # __post_init__ saw to it
+        return self.support
+
+    def _predict(self, state: State, sample: Sample, *, learn: bool) -> Prediction:
+        task, support = state.task, self._support
+        logits = np.float32(task.logit_scale) * (task.unit_text @ sample.plain)  # [K]
+        near = affinity(support.features @ sample.plain, self.beta)  # [n]
+        cache = np.bincount(support.labels, near, minlength=task.classes).astype(np.float32)  # [K]
+        logits_all = logits + np.float32(self.alpha) * cache
+        scores = softmax(logits_all)
+        parts = {"zero_shot": softmax(logits), "cache": cache, "logits": logits_all}
+        return Prediction(scores, parts, self._explain(task, int(scores.argmax()), near))
+
+    def _explain(self, task: Task, answer: int, near: Array) -> Callable[[], Explanation]:
+        def explain() -> Explanation:
+            own = np.flatnonzero(self._support.labels == answer)
+            return Explanation(votes={"support": votes(task.class_names[answer], own, near[own])})
+
+        return explain

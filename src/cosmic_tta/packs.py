@@ -1,0 +1,225 @@
+"""FeaturePack: encoded images in a folder that every method, sweep and test replays.
+
+Format 1: `pack.json` beside `clip.npy` [N, V, D], `text.npy` [K, D] and, if there are any, `aux.npy` [N, E] and
+`labels.npy` [N] int64. Features are float16 or float32, unit rows to within 1e-3, view 0 the plain image.
+Arrays are memory-mapped and never renormalised on load.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_tta.core import Sample, Support, Task
+from cosmic_tta.errors import CosmicError, PackError
+from cosmic_tta.ops import as_float32
+
+FORMAT = 1
+BLOCK = 4096  # rows checked at once
+FLOATS = ("float16", "float32")
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePack:
+    """The features of a data set's images, its class texts, and where they come from."""
+
+    name: str
+    class_names: tuple[str, ...]
+    clip: NDArray[Any]  # [N, V, D]
+    text: NDArray[Any]  # [K, D]
+    aux: NDArray[Any] | None = None  # [N, E]
+    labels: NDArray[Any] | None = None  # [N]; for the evaluator alone
+    logit_scale: float = 100.0
+    clip_model: str = ""
+    aux_model: str = ""
+    prompts: str = ""
+    source: str = ""
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        _check_form(self)
+        self.task()
+
+    def __len__(self) -> int:
+        return len(self.clip)
+
+    @property
+    def summary(self) -> str:
+        """The pack's sizes in one line."""
+        _, views, dim = self.clip.shape
+        aux = "no auxiliary features" if self.aux is None else f"auxiliary features {self.aux.shape[1]} wide"
+        labels = "no labels" if self.labels is None else "labels"
+        return f"{len(self)} images, {len(self.class_names)} classes, {views} views {dim} wide, {aux}, {labels}"
+
+    def task(self) -> Task:
+        """Return the task that this pack's images belong to."""
+        aux_dim = None if self.aux is None else int(self.aux.shape[1])
+        try:
+            return Task(
+                self.class_names, as_float32(self.text), self.logit_scale, aux_dim, self.clip_model, self.aux_model
+            )
+        except CosmicError as error:
+            raise PackError(f"pack {self.name!r}: {error}") from error
+
+    def sample(self, index: int) -> Sample:
+        """Return one image's features, without its label."""
+        try:
+            return Sample(as_float32(self.clip[index]), None if self.aux is None else as_float32(self.aux[index]))
+        except CosmicError as error:
+            raise PackError(f"pack {self.name!r}, image {index}: {error}") from error
+
+    def support(self) -> Support:
+        """Return the plain views with their labels, as a few-shot method's training set."""
+        if self.labels is None:
+            raise PackError(f"pack {self.name!r} has no labels.npy; a support set needs labels.")
+        return Support(as_float32(self.clip[:, 0]), np.array(self.labels))
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> FeaturePack:
+        """Open a pack; its arrays stay on disk until they are read."""
+        path = Path(folder)
+        if not path.is_dir():
+            raise PackError(f"no pack at {str(path)!r}: expected a folder with pack.json, clip.npy and text.npy.")
+        head = _read_head(path)
+        return cls(
+            name=head["name"],
+            class_names=tuple(head["class_names"]),
+            clip=_read_array(path / "clip.npy"),
+            text=_read_array(path / "text.npy"),
+            aux=_read_array(path / "aux.npy") if head.get("aux") else None,
+            labels=_read_array(path / "labels.npy") if (path / "labels.npy").exists() else None,
+            logit_scale=head.get("logit_scale", 100.0),
+            clip_model=head["clip"].get("model", ""),
+            aux_model=(head.get("aux") or {}).get("model", ""),
+            prompts=head.get("prompts", ""),
+            source=head.get("source", ""),
+            licence=head.get("licence", ""),
+        )
+
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Write the pack as a new folder; it appears whole or not at all."""
+        path = Path(folder)
+        if path.exists():
+            raise PackError(f"{str(path)!r} is there already; remove it or choose another folder.")
+        head = {
+            "format": FORMAT,
+            "name": self.name,
+            "class_names": list(self.class_names),
+            "logit_scale": self.logit_scale,
+            "clip": {"model": self.clip_model, "dim": int(self.clip.shape[2]), "views": int(self.clip.shape[1])},
+            "aux": None if self.aux is None else {"model": self.aux_model, "dim": int(self.aux.shape[1])},
+            "prompts": self.prompts,
+            "source": self.source,
+            "licence": self.licence,
+        }
+        arrays = {"clip": self.clip, "text": self.text, "aux": self.aux, "labels": self.labels}
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+        unfinished.mkdir(parents=True)
+        try:
+            for name, array in arrays.items():
+                if array is not None:
+                    np.save(unfinished / f"{name}.npy", array)
+            (unfinished / "pack.json").write_text(json.dumps(head, indent=1, ensure_ascii=False), encoding="utf-8")
+            unfinished.rename(path)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
+
+def check_pack(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """Yield what is wrong with a pack, one sentence each, reading all of it; a sound pack yields nothing."""
+    try:
+        pack = FeaturePack.open(folder)
+    except PackError as error:
+        yield str(error)
+        return
+    for name, array in (("clip.npy", pack.clip), ("aux.npy", pack.aux)):
+        if array is not None:
+            yield from _check_rows(name, array)
+
+
+def _check_rows(name: str, array: NDArray[Any]) -> Iterator[str]:
+    """Yield a sentence for each kind of bad row in [N, D] or [N, V, D], naming the first one of its kind."""
+    first: dict[str, str] = {}
+    count: dict[str, int] = {}
+    for start in range(0, len(array), BLOCK):
+        rows = as_float32(array[start : start + BLOCK])
+        norms = np.linalg.norm(rows, axis=-1)
+        kinds = {
+            "NaN or infinity": ~np.isfinite(norms),
+            "a zero row": norms == 0,
+            "a row not of length 1 (to within 1e-3)": np.isfinite(norms) & (norms > 0) & (abs(norms - 1) > 1e-3),
+        }
+        for kind, bad in kinds.items():
+            if bad.any():
+                where = [int(i) for i in np.argwhere(bad)[0]]
+                place = f"image {start + where[0]}" + (f", view {where[1]}" if len(where) > 1 else "")
+                first.setdefault(kind, place)
+                count[kind] = count.get(kind, 0) + int(bad.sum())
+    for kind, place in first.items():
+        yield f"{name} has {kind}: first at {place}, {count[kind]} in all."
+
+
+def _read_head(path: Path) -> dict[str, Any]:
+    file = path / "pack.json"
+    try:
+        head = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise PackError(f"{str(path)!r} is no feature pack: it has no pack.json.") from error
+    except (OSError, ValueError) as error:
+        raise PackError(f"{str(file)!r} cannot be read as JSON: {error}") from error
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        given = head.get("format") if isinstance(head, dict) else None
+        raise PackError(f"{str(file)!r} has the format {given!r}; this version reads format {FORMAT}.")
+    wanted = {"name": str, "class_names": list, "clip": dict}
+    for key, kind in wanted.items():
+        if not isinstance(head.get(key), kind):
+            raise PackError(f"{str(file)!r}: {key!r} must be a {kind.__name__}; given {head.get(key)!r:.60}.")
+    return head
+
+
+def _read_array(file: Path) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise PackError(f"{str(file)!r} is missing, though the pack speaks of it.") from error
+    except (OSError, ValueError, EOFError) as error:
+        raise PackError(f"{str(file)!r} is truncated or no .npy file: {error}") from error
+    return array
+
+
+def _check_form(pack: FeaturePack) -> None:
+    """Refuse arrays whose types or shapes disagree with each other."""
+    where = f"pack {pack.name!r}: "
+    named = {"clip": (pack.clip, 3, "[N, V, D]"), "text": (pack.text, 2, "[K, D]"), "aux": (pack.aux, 2, "[N, E]")}
+    for name, (array, ndim, form) in named.items():
+        if array is None:
+            continue
+        if array.ndim != ndim or 0 in array.shape:
+            raise PackError(f"{where}{name} must have the shape {form}, none of them 0; given {list(array.shape)}.")
+        if array.dtype.name not in FLOATS:
+            raise PackError(f"{where}{name} must be float16 or float32; given {array.dtype}.")
+    if pack.text.shape[1] != pack.clip.shape[2]:
+        raise PackError(f"{where}text is {pack.text.shape[1]} wide, clip {pack.clip.shape[2]} wide; they must agree.")
+    if len(pack.text) != len(pack.class_names):
+        raise PackError(f"{where}text has {len(pack.text)} rows for {len(pack.class_names)} class names.")
+    if pack.aux is not None and len(pack.aux) != len(pack.clip):
+        raise PackError(f"{where}aux has {len(pack.aux)} rows for {len(pack.clip)} images.")
+    if pack.labels is not None:
+        if pack.labels.shape != (len(pack.clip),) or pack.labels.dtype.kind not in "iu":
+            given = f"{pack.labels.dtype} {list(pack.labels.shape)}"
+            raise PackError(
+                f"{where}labels must be whole numbers, one for each of {len(pack.clip)} images; given {given}."
+            )
+        low, high = int(pack.labels.min()), int(pack.labels.max())
+        if low < 0 or high >= len(pack.class_names):
+            last = len(pack.class_names) - 1
+            raise PackError(f"{where}labels go from {low} to {high}; the classes are 0 to {last}.")

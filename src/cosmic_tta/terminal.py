@@ -1,0 +1,73 @@
+"""What the command shows: tables, a progress bar on stderr, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from cosmic_tta.errors import InputError
+from cosmic_tta.evaluate import Progress as Step
+
+STDOUT = "-"
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """Print a sentence for people."""
+    out.print(text, markup=False, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """Print a sentence on stderr, in red where there are colours."""
+    err.print(text, style="red", markup=False, soft_wrap=True)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """Draw a table, numbers to the right."""
+    drawn = Table(title=title, title_justify="left", title_style="italic", header_style="bold", box=SIMPLE_HEAD)
+    for place, name in enumerate(columns):
+        numeric = all(row[place][:1] in "+-–0123456789" for row in rows)
+        drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*row)
+    out.print(drawn)
+
+
+def write_json(value: Any, file: str | None) -> None:
+    """Write a value to a file, to standard output for `-`, or not at all."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    if file == STDOUT:
+        print(text)
+    elif file is not None:
+        try:
+            Path(file).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write {file!r}: {error.strerror}.") from error
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[Step], None]]:
+    """Show a bar on stderr while it is a terminal, with the accuracies so far."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[so_far]}"),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(title, total=None, so_far="")
+
+        def watch(step: Step) -> None:
+            so_far = "" if step.acc1 is None else f"{step.acc1:.1%} (zero-shot {step.zero_shot_acc1:.1%})"
+            bar.update(task, completed=step.done, total=step.total, so_far=so_far)
+
+        yield watch

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosmic_tta.cli import main
+from cosmic_tta.packs import FeaturePack
+
+
+@pytest.fixture
+def folder(tmp_path: Path, pack: FeaturePack) -> str:
+    pack.write(tmp_path / "pack")
+    return str(tmp_path / "pack")
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    return int(stop.value.code or 0)
+
+
+def test_eval_writes_a_table_reports_and_samples(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, samples = tmp_path / "out.json", tmp_path / "samples.npz"
+    words = [
+        "--method",
+        "cosmic@official",
+        "--seed",
+        "3",
+        "--limit",
+        "50",
+        "--set",
+        "shots=4",
+        "--set",
+        "weights=1,2,3",
+    ]
+    assert run("eval", folder, *words, "--json", str(file), "--samples", str(samples)) == 0
+    table = capsys.readouterr().out
+    assert "cosmic@official" in table
+    assert "zero-shot" in table
+    (report,) = json.loads(file.read_text())
+    assert report["pack"] == "generated-20"
+    assert (report["method"], report["preset"], report["order"]) == ("cosmic", "official", "shuffle")
+    assert (report["seed"], report["n"]) == (3, 50)
+    assert (report["params"]["shots"], report["params"]["weights"]) == (4, [1, 2, 3])
+    assert set(report["metrics"]) >= {"acc1", "acc5", "ece", "nll", "macro_acc", "zero_shot_acc1", "gain"}
+    assert 0 < report["metrics"]["acc1"] <= 1
+    assert report["ms_per_sample"] > 0
+    assert report["machine"]["cores"] >= 1
+    stored = np.load(samples)
+    np.testing.assert_array_equal(stored["order"], np.random.default_rng(3).permutation(120)[:50])
+    assert stored["scores"].shape == (50, 20)
+    np.testing.assert_allclose(stored["scores"].sum(axis=1), 1, atol=1e-5)
+    parts = {"zero_shot", "clip_cache", "css", "afv", "aux_cache"}
+    assert set(stored.files) == {"order", "scores"} | {f"part_{name}" for name in parts}
+
+
+def test_eval_runs_every_pack_method_and_seed(folder: str, tmp_path: Path, pack: FeaturePack) -> None:
+    replace(pack, name="second", aux=None).write(tmp_path / "second")
+    file = tmp_path / "out.json"
+    words = ["--method", "zero_shot,tda", "--seeds", "0,1", "--limit", "5", "--json", str(file)]
+    assert run("eval", folder, str(tmp_path / "second"), *words, "--samples", str(tmp_path / "s.npz")) == 0
+    reports = json.loads(file.read_text())
+    assert len(reports) == 8
+    assert len({(r["pack"], r["method"], r["seed"]) for r in reports}) == 8
+    assert len(list(tmp_path.glob("s.*.npz"))) == 8
+    assert run("eval", folder, "--order", "given", "--seeds", "0,1", "--method", "tda", "--json", str(file)) == 0
+    assert len(json.loads(file.read_text())) == 1
+
+
+def test_eval_takes_a_support_pack(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("eval", folder, "--method", "tip_adapter", "--support", folder, "--json", "-") == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert report["metrics"]["gain"] > 0  # it was shown the answers, here for the test's sake
+
+
+def test_methods_as_json_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("methods", "--json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(rows["cosmic"]) >= {"name", "presets", "params", "needs"}
+    assert rows["cosmic"]["presets"] == ["default", "official", "paper"]
+    assert rows["cosmic"]["params"]["shots"]["default"] == 8
+    assert rows["cosmic"]["params"]["graph"]["choices"] == ["threshold", "degree", "degeneracy"]
+    assert rows["tip_adapter"]["needs"] == ["support"]
+    assert run("methods") == 0
+    assert "cosmic" in capsys.readouterr().out
+
+
+def test_check_passes_a_sound_pack_and_fails_a_bad_one(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", folder) == 0
+    assert "sound; 120 images" in capsys.readouterr().out
+    (Path(folder) / "clip.npy").write_bytes(b"")
+    assert run("check", folder, "--json", str(tmp_path / "out.json")) == 2
+    assert "truncated" in capsys.readouterr().err
+    assert len(json.loads((tmp_path / "out.json").read_text())[0]["problems"]) == 1
+
+
+def test_demo_ends_with_the_methods_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("demo", "--images", "60") == 0
+    shown = capsys.readouterr().out
+    for name in ("zero_shot", "tda", "dmn", "cosmic@official", "cosmic@paper", "README"):
+        assert name in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "no pack at 'nowhere'"),
+        (["{}", "--method", "cosmik"], "did you mean 'cosmic'"),
+        (["{}", "--method", "cosmic@oficial"], "did you mean 'official'"),
+        (["{}", "--method", ","], "--method names no method"),
+        (["{}", "--set", "shot=4"], "did you mean 'shots'"),
+        (["{}", "--set", "shots"], "--set takes key=value; given 'shots'"),
+        (["{}", "--set", "shots=many"], "shots must be a number; given 'many'"),
+        (["{}", "--set", "shots=2.5"], "shots must be a whole number; given 2.5"),
+        (["{}", "--set", "text_slot=perhaps"], "text_slot must be true or false; given 'perhaps'"),
+        (["{}", "--set", "weights=1,x,1"], "weights must be numbers, with commas between"),
+        (["{}", "--set", "order=3"], "order must be one of 1, 2; given '3'"),
+        (["{}", "--order", "shufle"], "did you mean 'shuffle'"),
+        (["{}", "--seeds", "0,x"], "--seeds takes whole numbers"),
+        (["{}", "--seeds", "1,1"], "names a seed twice"),
+        (["{}", "--limit", "0"], "the limit must be at least 1"),
+        (["{}", "--method", "tip_adapter"], "--support PACK"),
+        (["{}", "--limit", "2", "--json", "/nowhere/out.json"], "cannot write '/nowhere/out.json'"),
+        (["{}", "--limit", "2", "--samples", "/nowhere/out.npz"], "cannot write '/nowhere/out.npz'"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(
+    folder: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("eval", *(word.format(folder) for word in words)) == 2
+    complaint = capsys.readouterr().err
+    assert said in complaint
+    assert complaint.count("\n") == 1
+    assert "Traceback" not in complaint
+
+
+def test_the_command_is_installed_and_knows_its_version() -> None:
+    command = Path(sys.executable).with_name("cosmic")
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0.1.0"

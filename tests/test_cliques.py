@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosmic_tta.cliques import degeneracy_order, greedy_cliques, maximal_cliques
+from cosmic_tta.graph import Graph, bits
+
+
+def random_graph(seed: int, nodes: int, density: float) -> Graph:
+    edges = np.triu(np.random.default_rng(seed).random((nodes, nodes)) < density, k=1)
+    edges |= edges.T
+    return tuple(sum(1 << int(other) for other in np.flatnonzero(row)) for row in edges)
+
+
+def as_networkx(graph: Graph) -> nx.Graph:
+    made = nx.Graph()
+    made.add_nodes_from(range(len(graph)))
+    made.add_edges_from((node, other) for node, row in enumerate(graph) for other in bits(row))
+    return made
+
+
+compared = {"graphs": 0, "sparse": 0, "dense": 0}
+
+
+@settings(max_examples=2200)
+@given(st.integers(0, 2**32), st.integers(0, 26), st.floats(0, 1))
+def test_cliques_equal_those_of_networkx(seed: int, nodes: int, density: float) -> None:
+    graph = random_graph(seed, nodes, density)
+    cliques = maximal_cliques(graph)
+    assert cliques.complete
+    assert cliques.members == sorted(tuple(sorted(clique)) for clique in nx.find_cliques(as_networkx(graph)))
+    compared["graphs"] += 1
+    compared["sparse"] += density < 0.2
+    compared["dense"] += density > 0.8
+
+
+def test_enough_graphs_were_compared() -> None:
+    if not compared["graphs"]:
+        pytest.skip("the comparison ran in another process")
+    assert compared["graphs"] >= 2000
+    assert min(compared["sparse"], compared["dense"]) >= 100
+
+
+@pytest.mark.parametrize("density", [0.2, 0.5, 0.9, 0.99])
+def test_a_dense_graph_falls_back_instead_of_hanging(density: float) -> None:
+    graph = random_graph(1, 800, density)
+    cliques = maximal_cliques(graph)  # unbounded, this takes from minutes to for ever
+    assert not cliques.complete
+    _all_maximal_and_covering(graph, cliques.members)
+
+
+def test_moon_moser_has_exponentially_many_and_is_capped() -> None:
+    nodes = 90  # thirty triples, each node next to all but its own triple: 3^30 maximal cliques
+    graph = tuple(((1 << nodes) - 1) & ~(0b111 << node // 3 * 3) for node in range(nodes))
+    cliques = maximal_cliques(graph)
+    assert not cliques.complete
+    _all_maximal_and_covering(graph, cliques.members)
+
+
+def test_the_cap_counts_cliques_but_not_lonely_nodes() -> None:
+    path = (0b10, 0b101, 0b10, 0, 0, 0)
+    assert maximal_cliques(path, max_cliques=2).complete
+    assert not maximal_cliques(path, max_cliques=1).complete
+
+
+def _all_maximal_and_covering(graph: Graph, cliques: list[tuple[int, ...]]) -> None:
+    assert len(set(cliques)) == len(cliques) <= len(graph)
+    assert {node for clique in cliques for node in clique} == set(range(len(graph)))
+    for clique in cliques:
+        common = (1 << len(graph)) - 1
+        for node in clique:
+            common &= graph[node] | 1 << node
+        assert bits(common) == list(clique)  # a clique, and no node is next to all of it
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.floats(0, 1))
+def test_greedy_cliques_are_maximal_and_cover_every_node(seed: int, nodes: int, density: float) -> None:
+    graph = random_graph(seed, nodes, density)
+    _all_maximal_and_covering(graph, sorted(set(greedy_cliques(graph))))
+
+
+@given(st.integers(0, 2**32), st.integers(0, 30), st.floats(0, 1))
+def test_degeneracy_order_leaves_as_few_later_neighbours_as_possible(seed: int, nodes: int, density: float) -> None:
+    graph = random_graph(seed, nodes, density)
+    order = degeneracy_order(graph)
+    assert sorted(order) == list(range(nodes))
+    place = {node: index for index, node in enumerate(order)}
+    later = [sum(place[other] > place[node] for other in bits(row)) for node, row in enumerate(graph)]
+    assert max(later, default=0) == max(nx.core_number(as_networkx(graph)).values(), default=0)

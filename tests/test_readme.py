@@ -1,0 +1,50 @@
+"""The README's Python really runs, and prints what it says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+PRINTED = re.findall(r"```text\n(.*?)```", README, flags=re.DOTALL)
+
+
+def percent(line: str) -> float:
+    found = re.search(r"([\d.]+)%", line)
+    assert found
+    return float(found[1])
+
+
+def run(code: str, folder: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_first_example_is_short_and_prints_what_the_readme_says(tmp_path: Path) -> None:
+    assert len([line for line in PYTHON[0].splitlines() if line.strip()]) <= 10
+    printed = run(PYTHON[0], tmp_path)
+    for told, said in zip(printed.splitlines(), PRINTED[0].splitlines(), strict=True):
+        assert told.split(":")[0] == said.split(":")[0]
+        # Another processor's last bits may turn an image or two.
+        assert percent(told) == pytest.approx(percent(said), abs=0.5)
+
+
+@pytest.mark.parametrize("code", PYTHON[1:], ids=lambda code: code.strip().splitlines()[-1][:30])
+def test_every_other_example_runs(code: str, tmp_path: Path) -> None:
+    run(code, tmp_path)
+
+
+def test_the_commands_of_the_readme_run_on_the_pack_of_its_example(tmp_path: Path) -> None:
+    run(next(code for code in PYTHON if 'write("mine")' in code), tmp_path)
+    commands = re.findall(r"^\$ (cosmic .*?)(?:\s+#.*)?$", README, flags=re.MULTILINE)
+    assert len(commands) == 4
+    for command in commands:
+        words = [str(Path(sys.executable).with_name("cosmic")), *command.split()[1:]]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

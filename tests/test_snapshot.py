@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save as to_bytes
+
+from cosmic_tta import Cosmic, Dmn, Method, Support, Task, TipAdapter, make_method
+from cosmic_tta.errors import SnapshotError
+from cosmic_tta.methods.cosmic import CosmicState
+from cosmic_tta.packs import FeaturePack
+from cosmic_tta.snapshot import load, save
+from cosmic_tta.state import arrays_digest, state_arrays, state_digest
+
+METHOD = Cosmic()
+
+
+@pytest.fixture
+def state(pack: FeaturePack) -> CosmicState:
+    state = METHOD.init(pack.task())
+    METHOD.steps(state, [pack.sample(i) for i in range(40)])
+    return state
+
+
+@pytest.fixture
+def file(tmp_path: Path, state: CosmicState) -> Path:
+    save(tmp_path / "state.safetensors", METHOD, state)
+    return tmp_path / "state.safetensors"
+
+
+def test_a_file_is_one_safetensors_with_a_readable_header(file: Path, pack: FeaturePack) -> None:
+    with safe_open(file, framework="numpy") as stored:
+        header = json.loads(stored.metadata()["cosmic_tta"])
+    assert header["format"] == 1
+    assert header["method"] == "cosmic"
+    assert header["params"]["shots"] == 8
+    assert header["class_names"] == list(pack.class_names)
+    assert header["encoder"] == header["aux_encoder"] == "generated"
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_task_that_does_not_tell_the_auxiliary_width_is_served(
+    file: Path, pack: FeaturePack, state: CosmicState
+) -> None:
+    again = load(file, METHOD, replace(pack.task(), aux_dim=None))
+    assert state_digest(again) == state_digest(state)
+    assert again.task.aux_dim == 24
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "said"),
+    [
+        (Dmn(), {}, "method is 'cosmic' there, 'dmn' here"),
+        (Cosmic(shots=4), {}, "shots is 8 there, 4 here"),
+        (METHOD, {"class_names": tuple("xabcdefghijklmnopqrs")}, "only there: bird 1, .*; only here: x, a"),
+        (METHOD, {"logit_scale": 50.0}, "logit_scale is 30.0 there, 50.0 here"),
+        (METHOD, {"encoder": "another"}, "encoder is 'generated' there, 'another' here"),
+        (METHOD, {"aux_dim": 25}, "aux_dim is 24 there, 25 here"),
+    ],
+)
+def test_another_method_or_task_is_refused_with_what_differs(
+    file: Path, pack: FeaturePack, method: Method[Any], change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(SnapshotError, match=said):
+        load(file, method, replace(pack.task(), **change))
+
+
+def test_other_texts_and_another_order_of_classes_are_refused(file: Path, pack: FeaturePack) -> None:
+    task = pack.task()
+    with pytest.raises(SnapshotError, match="class texts are not the same"):
+        load(file, METHOD, replace(task, text=task.text[::-1]))
+    with pytest.raises(SnapshotError, match="classes are in another order"):
+        load(file, METHOD, replace(task, class_names=task.class_names[::-1]))
+
+
+def test_another_support_is_refused(tmp_path: Path, pack: FeaturePack) -> None:
+    support = pack.support()
+    method = TipAdapter(support=support)
+    save(tmp_path / "tip", method, method.init(pack.task()))
+    load(tmp_path / "tip", method, pack.task())
+    other = TipAdapter(support=Support(support.features, support.labels[::-1].copy()))
+    with pytest.raises(SnapshotError, match="support set are not the same"):
+        load(tmp_path / "tip", other, pack.task())
+
+
+def rewrite(file: Path, change: Callable[[dict[str, Any], dict[str, Any]], None], *, sign: bool = True) -> None:
+    """Change a file's header and arrays; with `sign`, its checksum too, as a forger would."""
+    with safe_open(file, framework="numpy") as stored:
+        arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        header = json.loads(stored.metadata()["cosmic_tta"])
+    change(header, arrays)
+    if sign:
+        header["digest"] = arrays_digest(arrays)
+    file.write_bytes(to_bytes(arrays, {"cosmic_tta": json.dumps(header)}))
+
+
+def put(name: str, make: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda _, arrays: arrays.update({name: make(arrays[name])})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda header, _: header.update(format=2), "format 2; this version reads format 1"),
+        (lambda _, arrays: arrays.pop("seen"), "holds the arrays"),
+        (lambda _, arrays: arrays.update(more=np.zeros(1)), "holds the arrays"),
+        (
+            put("css.memory.cache.slots", lambda a: a[:, :4].copy()),
+            r"is float32 \[20, 4, 32\]; expected float32 \[20, 8",
+        ),
+        (put("css.memory.cache.slots", lambda a: a.astype(np.float64)), "is float64"),
+        (put("css.memory.cache.count", lambda a: a + 100), "contradicts itself"),
+        (put("css.hyper.sizes", lambda a: a + 1), "contradict themselves"),
+        (put("css.hyper.anchors", lambda a: a * np.float32(np.nan)), "contradict themselves"),
+        (put("css.hyper.nodes", lambda a: a + 10**6), "outside its graph"),
+        (put("seen", lambda a: np.array(-a)), "has seen -40 samples"),
+    ],
+)
+def test_a_forged_file_is_refused(file: Path, pack: FeaturePack, change: Any, said: str) -> None:
+    rewrite(file, change)
+    with pytest.raises(SnapshotError, match=said):
+        load(file, METHOD, pack.task())
+
+
+def test_one_flipped_bit_is_noticed(file: Path, pack: FeaturePack) -> None:
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(SnapshotError, match="damaged: its contents do not match their checksum"):
+        load(file, METHOD, pack.task())
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.001, 0.5, 0.999])
+def test_a_truncated_file_is_refused(file: Path, pack: FeaturePack, keep: float) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: int(keep * len(content))])
+    with pytest.raises(SnapshotError, match="no saved state of cosmic-tta, or it is damaged"):
+        load(file, METHOD, pack.task())
+
+
+def test_a_missing_file_and_someone_elses_are_refused(tmp_path: Path, pack: FeaturePack) -> None:
+    with pytest.raises(SnapshotError, match="no saved state at"):
+        load(tmp_path / "nowhere", METHOD, pack.task())
+    (tmp_path / "model").write_bytes(to_bytes({"weight": np.zeros(3)}))
+    with pytest.raises(SnapshotError, match="no saved state of cosmic-tta"):
+        load(tmp_path / "model", METHOD, pack.task())
+
+
+def test_a_failed_write_leaves_the_old_file(
+    file: Path, state: CosmicState, pack: FeaturePack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = file.read_bytes()
+    METHOD.step(state, pack.sample(50))
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        save(file, METHOD, state)
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_names_of_arrays_are_stable(pack: FeaturePack) -> None:
+    task: Task = pack.task()
+    assert set(state_arrays(make_method("dmn").init(task))) == {
+        "seen",
+        "memory.cache.slots",
+        "memory.cache.entropy",
+        "memory.cache.sample",
+        "memory.cache.count",
+    }
