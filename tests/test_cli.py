@@ -71,14 +71,43 @@ def test_eval_runs_every_pack_method_and_seed(folder: str, tmp_path: Path, pack:
     assert len(reports) == 8
     assert len({(r["pack"], r["method"], r["seed"]) for r in reports}) == 8
     assert len(list(tmp_path.glob("s.*.npz"))) == 8
-    assert run("eval", folder, "--order", "given", "--seeds", "0,1", "--method", "tda", "--json", str(file)) == 0
-    assert len(json.loads(file.read_text())) == 1
+    both = ["--method", "tda", "--method", "dmn"]
+    assert run("eval", folder, "--order", "given", *both, "--limit", "9", "--json", str(file)) == 0
+    assert [report["method"] for report in json.loads(file.read_text())] == ["tda", "dmn"]
 
 
-def test_eval_takes_a_support_pack(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("eval", folder, "--method", "tip_adapter", "--support", folder, "--json", "-") == 0
+def test_eval_takes_a_support_pack(
+    folder: str, tmp_path: Path, pack: FeaturePack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pack.labels is not None
+    replace(pack, clip=pack.clip[:60], aux=None, labels=pack.labels[:60]).write(tmp_path / "shots")
+    words = ["--method", "tip_adapter", "--support", str(tmp_path / "shots"), "--json", "-"]
+    assert run("eval", folder, *words) == 0
     (report,) = json.loads(capsys.readouterr().out)
-    assert report["metrics"]["gain"] > 0  # it was shown the answers, here for the test's sake
+    assert report["metrics"]["gain"] > 0  # half of the stream is in the support, here for the test's sake
+
+
+def test_what_was_done_is_shown_when_a_later_pack_fails(
+    folder: str, tmp_path: Path, pack: FeaturePack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace(pack, name="bad").write(tmp_path / "bad")
+    rows = np.load(tmp_path / "bad" / "aux.npy")
+    rows[50] = 0
+    np.save(tmp_path / "bad" / "aux.npy", rows)
+    words = ["--method", "tda", "--json", str(tmp_path / "out.json")]
+    assert run("eval", folder, str(tmp_path / "bad"), *words) == 2
+    shown = capsys.readouterr()
+    assert "image 50: aux has a row of zeros" in shown.err
+    assert "generated-20" in shown.out
+    assert len(json.loads((tmp_path / "out.json").read_text())) == 1
+
+
+def test_names_are_shown_as_they_are(tmp_path: Path, pack: FeaturePack, capsys: pytest.CaptureFixture[str]) -> None:
+    replace(pack, name="we[red]ird[/red]/x").write(tmp_path / "odd")
+    words = ["--method", "zero_shot,dmn", "--limit", "5", "--samples", str(tmp_path / "s.npz")]
+    assert run("eval", str(tmp_path / "odd"), *words) == 0
+    assert "we[red]ird[/red]/x: 5 images" in capsys.readouterr().out
+    assert len(list(tmp_path.glob("s.we_red_ird__red__x.*.npz"))) == 2
 
 
 def test_methods_as_json_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +156,15 @@ def test_demo_ends_with_the_methods_table(capsys: pytest.CaptureFixture[str]) ->
         (["{}", "--set", "order=3"], "order must be one of 1, 2; given '3'"),
         (["{}", "--order", "shufle"], "did you mean 'shuffle'"),
         (["{}", "--seeds", "0,x"], "--seeds takes whole numbers"),
-        (["{}", "--seeds", "1,1"], "names a seed twice"),
+        (["{}", "--seeds", "1,1"], "--seeds: given twice: 1"),
+        (["{}", "--seeds", "1", "--seed", "2"], "give --seed or --seeds, not both"),
+        (["{}", "--seeds", "1", "--order", "given"], "--seeds has no meaning with --order given"),
+        (["{}", "--method", "cosmic,cosmic@default"], "--method: given twice: cosmic@default"),
+        (["{}", "{}"], "packs of the name: given twice: generated-20"),
+        (["{}", "--set", "shots=2", "--set", "shots=3"], "--set sets shots twice"),
+        (["{}", "--set", "shots=1e9"], "shots must be from 1 to 1e+06"),
+        (["{}", "--support", "{}"], "--support is for few-shot methods; cosmic would not use it"),
+        (["{}", "--method", "tip_adapter", "--support", "{}"], "--support must not be a pack that is evaluated"),
         (["{}", "--limit", "0"], "the limit must be at least 1"),
         (["{}", "--method", "tip_adapter"], "--support PACK"),
         (["{}", "--limit", "2", "--json", "/nowhere/out.json"], "cannot write '/nowhere/out.json'"),
@@ -142,6 +179,20 @@ def test_bad_input_is_one_clear_sentence(
     assert said in complaint
     assert complaint.count("\n") == 1
     assert "Traceback" not in complaint
+
+
+def test_a_demo_of_a_bad_seed_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("demo", "--seed", "-1") == 2
+    assert "a seed must be 0 or more; given -1" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_clear_sentence(folder: str) -> None:
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "cosmic_tta", "eval", folder, "--limit", "5"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode != 0
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_command_is_installed_and_knows_its_version() -> None:

@@ -65,8 +65,8 @@ class Hoarder(Method[HoardState]):
 
     name: ClassVar[str] = "hoarder"
 
-    def init(self, task: Task) -> HoardState:
-        return HoardState(task, 0, np.zeros((0, task.dim), np.float32))
+    def _init(self, task: Task) -> HoardState:
+        return HoardState(task, seen=0, rows=np.zeros((0, task.dim), np.float32))
 
     def _predict(self, state: HoardState, sample: Sample, *, learn: bool) -> Prediction:
         state.rows = np.concatenate([state.rows, sample.clip[:1]])  # in peek, too
@@ -81,10 +81,11 @@ class Meddler(Method[State]):
 
     name: ClassVar[str] = "meddler"
 
-    def init(self, task: Task) -> State:
+    def _init(self, task: Task) -> State:
         return State(task, seen=0)
 
     def _predict(self, state: State, sample: Sample, *, learn: bool) -> Prediction:
+        sample.clip.flags.writeable = True
         sample.clip[0, 0] += np.float32(0.5)
         scores = state.task.text @ sample.plain
         return Prediction(scores, {"zero_shot": scores})

@@ -29,7 +29,7 @@ def changed(rows: Any, value: float) -> Any:
         (lambda: Task(("cat", "dog", "cat"), TEXT), "more than once: 'cat'"),
         (lambda: Task(("cat", "", "owl"), TEXT), "non-empty strings; given ''"),
         (lambda: Task(("cat", "dog"), TEXT), "3 rows for 2 class names"),
-        (lambda: Task(NAMES, TEXT, logit_scale=0), "positive number; given 0"),
+        (lambda: Task(NAMES, TEXT, logit_scale=0), "above 0, at most 1e.06; given 0"),
         (lambda: Task(NAMES, TEXT, aux_dim=0), "at least 1, or None; given 0"),
         (lambda: Task(NAMES, changed(TEXT, np.nan)), "text has NaN or infinity in row 0"),
         (lambda: Sample(changed(TEXT, np.inf)), "clip has NaN or infinity in row 0"),
@@ -41,7 +41,12 @@ def changed(rows: Any, value: float) -> Any:
         (lambda: Sample(TEXT, aux=changed(TEXT[0], np.nan)), "aux has NaN or infinity; check"),
         (lambda: Sample("picture.jpg"), "array of numbers"),  # type: ignore[arg-type]
         (lambda: Sample(None), "array of numbers|shape"),  # type: ignore[arg-type]
-        (lambda: Support(TEXT, np.array([0, 1])), "3 features, but labels"),
+        (lambda: Task("cat", TEXT), "given the one string 'cat'"),  # type: ignore[arg-type]
+        (lambda: Task(NAMES, TEXT, logit_scale=True), "positive number; given True"),
+        (lambda: Task(NAMES, TEXT, logit_scale=1e39), "above 0, at most 1e.06; given 1e.39"),
+        (lambda: Support(TEXT, np.array([0.7, 1.2, 2.9])), "3 whole numbers as labels; given float64"),
+        (lambda: Support(TEXT, ["a", "b", "c"]), "3 whole numbers as labels; given <U1"),  # type: ignore[arg-type]
+        (lambda: Support(TEXT, np.array([0, 1])), "support needs 3 whole numbers as labels; given int64"),
     ],
 )
 def test_bad_input_is_refused_with_what_was_given(make: Callable[[], Any], said: str) -> None:
@@ -85,8 +90,11 @@ def test_float16_features_are_taken() -> None:
 
 
 def test_a_support_must_fit_the_task() -> None:
-    with pytest.raises(ParameterError, match="needs labelled training features"):
-        TipAdapter()
+    for wrong in (None, TEXT):
+        with pytest.raises(ParameterError, match="needs labelled training features"):
+            TipAdapter(support=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="classes are not the task's, or in another order"):
+        TipAdapter(support=Support(TEXT, np.arange(3), ("dog", "cat", "owl"))).init(Task(NAMES, TEXT))
     with pytest.raises(InputError, match="labels go from 0 to 5; this task has the classes 0 to 2"):
         TipAdapter(support=Support(TEXT, np.array([0, 1, 5]))).init(Task(NAMES, TEXT))
     with pytest.raises(InputError, match="support's features are 8 wide, the class texts 3 wide"):
@@ -96,14 +104,15 @@ def test_a_support_must_fit_the_task() -> None:
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"shots": 0}, "cosmic: shots must be at least 1; given 0"),
+        ({"shots": 0}, "cosmic: shots must be from 1 to 1e.06; given 0"),
+        ({"shots": 1e9}, "shots must be from 1 to 1e.06"),
         ({"shots": 2.5}, "shots must be a whole number; given 2.5"),
         ({"ratio": 1.5}, "ratio must be from 0 to 1; given 1.5"),
         ({"ratio": float("nan")}, "ratio must be a number; given nan"),
         ({"graph": "dense"}, "graph must be one of threshold, degree, degeneracy; given 'dense'"),
         ({"text_slot": 1}, "text_slot must be true or false; given 1"),
         ({"weights": (1, 1)}, r"weights must be 3 numbers; given \(1, 1\)"),
-        ({"weights": (1, 1, -1)}, "weights must be at least 0"),
+        ({"weights": (1, 1, -1)}, "weights must be from 0 to"),
     ],
 )
 def test_a_bad_parameter_is_refused_when_the_method_is_made(parameters: dict[str, Any], said: str) -> None:
@@ -148,3 +157,33 @@ def test_a_prediction_explains_itself_even_when_there_is_nothing_to_say() -> Non
     prediction = Prediction(scores, {"zero_shot": scores})
     assert prediction.label == 1
     assert not prediction.why.votes
+
+
+def test_a_buffer_may_be_used_again_and_what_was_checked_stays_so() -> None:
+    buffer = TEXT.copy()
+    sample, task = Sample(buffer, buffer[0]), Task(NAMES, buffer)
+    buffer[:] = np.nan
+    np.testing.assert_array_equal(sample.clip, TEXT)
+    np.testing.assert_array_equal(task.text, TEXT)
+    for array in (sample.clip, sample.aux, task.text):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0  # type: ignore[index]
+
+
+def test_a_block_may_be_any_iterable() -> None:
+    state = ZeroShot().init(Task(NAMES, TEXT))
+    assert len(ZeroShot().steps(state, (Sample(TEXT) for _ in range(3)))) == 3
+    assert state.seen == 3
+
+
+def test_a_state_of_other_parameters_is_refused() -> None:
+    state = Cosmic(shots=2).init(Task(NAMES, TEXT))
+    with pytest.raises(InputError, match=r"made by cosmic with .*'shots': 2, .* not by cosmic with .*'shots': 8"):
+        Cosmic().step(state, Sample(TEXT))
+    with pytest.raises(InputError, match="made by cosmic with .* not by zero_shot"):
+        ZeroShot().step(state, Sample(TEXT))
+    assert state.seen == 0
+
+
+def test_a_numpy_number_is_a_logit_scale() -> None:
+    assert Task(NAMES, TEXT, logit_scale=np.float32(50)).logit_scale == 50.0  # type: ignore[arg-type]

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from cosmic_tta import Cosmic, ZeroShot
-from cosmic_tta.errors import InputError, UnknownNameError
+from cosmic_tta.errors import InputError
 from cosmic_tta.evaluate import Progress, calibration_error, evaluate, measure, score
 from cosmic_tta.ops import as_float32
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.report import COLUMNS, from_json, markdown, sections, to_json
-from cosmic_tta.streams import stream_order
 
 
 def test_evaluation_is_an_iterator_that_one_may_leave(pack: FeaturePack) -> None:
@@ -28,17 +27,6 @@ def test_the_last_progress_is_the_report(pack: FeaturePack) -> None:
     assert seen[-1].acc1 == pytest.approx(run.report.metrics["acc1"])
     assert seen[-1].zero_shot_acc1 == pytest.approx(run.report.metrics["zero_shot_acc1"])
     assert [step.index for step in seen] == run.order.tolist()
-
-
-def test_shuffle_is_numpys_permutation_and_limit_cuts_it() -> None:
-    np.testing.assert_array_equal(stream_order("shuffle", 50, 7), np.random.default_rng(7).permutation(50))
-    np.testing.assert_array_equal(stream_order("given", 50, 7, limit=3), [0, 1, 2])
-    with pytest.raises(UnknownNameError, match="unknown order 'shufle': did you mean 'shuffle'"):
-        stream_order("shufle", 5, 0)
-    with pytest.raises(InputError, match="limit must be at least 1; given 0"):
-        stream_order("given", 5, 0, limit=0)
-    with pytest.raises(InputError, match="seed must be 0 or more; given -1"):
-        stream_order("given", 5, -1)
 
 
 def test_metrics_by_hand() -> None:

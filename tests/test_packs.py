@@ -64,6 +64,27 @@ def test_a_pack_that_cannot_be_written_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_pack_of_bad_rows_is_not_written(tmp_path: Path, pack: FeaturePack) -> None:
+    with pytest.raises(PackError, match="was not written: clip.npy has a row not of length 1"):
+        replace(pack, clip=2 * pack.clip).write(tmp_path / "pack")
+    assert not list(tmp_path.iterdir())
+
+
+def test_lists_are_taken_and_what_is_no_array_is_refused() -> None:
+    eye = np.eye(2, dtype=np.float32)
+    labels: Any = [0, 1]
+    made = FeaturePack("lists", ("a", "b"), eye[:, None], eye, labels=labels)
+    assert len(made) == 2
+    assert "2 images, 2 classes, 1 view 2 wide, no auxiliary features, labels" in made.summary
+
+    class Tensor:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("requires grad")
+
+    with pytest.raises(PackError, match=r"clip must be a NumPy array; given Tensor .*detach"):
+        replace(made, clip=Tensor())  # type: ignore[arg-type]
+
+
 def edit_head(**changes: Any) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
         head = json.loads((folder / "pack.json").read_text())
@@ -111,6 +132,12 @@ def spoil(row: int, value: float) -> Callable[[Any], Any]:
         (edit_head(class_names=["cat"] * 20), "given more than once: 'cat'"),
         (edit_head(class_names=list(range(20))), "class names must be non-empty strings; given 0"),
         (edit_head(logit_scale="hot"), "logit_scale must be a positive number"),
+        (edit_head(logit_scale=True), "logit_scale must be a positive number; given True"),
+        (edit_head(aux="DINO"), "'aux' must be a dict or null; given 'DINO'"),
+        (edit_head(aux=None), "aux.npy is there, but pack.json says 'aux': null"),
+        (edit_head(clip={"dim": 33, "views": 4}), "pack.json says clip dim 33, but the array has 32"),
+        (edit_head(clip={"views": 5}), "pack.json says clip views 5, but the array has 4"),
+        (edit_head(aux={"dim": 5}), "pack.json says aux dim 5, but the array has 24"),
         (edit_array("clip", lambda a: a[:, 0]), r"clip must have the shape \[N, V, D\]"),
         (edit_array("clip", lambda a: a[:, :0]), r"clip must have the shape .* given \[120, 0, 32\]"),
         (edit_array("clip", lambda a: a.astype(np.float64)), "clip must be float16 or float32; given float64"),

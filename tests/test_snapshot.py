@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
 from cosmic_tta import Cosmic, Dmn, Method, Support, Task, TipAdapter, make_method
-from cosmic_tta.errors import SnapshotError
+from cosmic_tta.errors import InputError, SnapshotError
 from cosmic_tta.methods.cosmic import CosmicState
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.snapshot import load, save
@@ -161,10 +161,17 @@ def test_a_failed_write_leaves_the_old_file(
     before = file.read_bytes()
     METHOD.step(state, pack.sample(50))
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(SnapshotError, match="cannot write .* No space left on device; what was there is intact"):
         save(file, METHOD, state)
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_state_is_saved_only_with_the_method_that_made_it(tmp_path: Path, state: CosmicState) -> None:
+    with pytest.raises(InputError, match="made by cosmic"):
+        save(tmp_path / "x", Cosmic(shots=3), state)
+    with pytest.raises(SnapshotError, match="cannot write .*No such file"):
+        save(tmp_path / "nowhere" / "x", METHOD, state)
 
 
 def test_names_of_arrays_are_stable(pack: FeaturePack) -> None:

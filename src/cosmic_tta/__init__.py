@@ -4,6 +4,7 @@ from cosmic_tta.core import Method, Prediction, Sample, State, Support, Task
 from cosmic_tta.errors import CosmicError
 from cosmic_tta.explanation import Explanation
 from cosmic_tta.methods import METHODS, make_method
+from cosmic_tta.methods.bayes_means import BayesMeans
 from cosmic_tta.methods.cosmic import Cosmic
 from cosmic_tta.methods.dmn import Dmn
 from cosmic_tta.methods.tda import Tda
@@ -13,6 +14,7 @@ from cosmic_tta.methods.zero_shot import ZeroShot
 __version__ = "0.1.0"
 __all__ = [
     "METHODS",
+    "BayesMeans",
     "Cosmic",
     "CosmicError",
     "Dmn",

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cosmic_tta import METHODS, __version__, make_method, parameters
+from cosmic_tta import METHODS, Support, __version__, make_method, parameters
 from cosmic_tta.errors import CosmicError, InputError, ParameterError, unknown_name
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.methods import split_name
 from cosmic_tta.packs import FeaturePack, check_pack
 from cosmic_tta.report import COLUMNS, Report, sections
-from cosmic_tta.streams import ORDERS
+from cosmic_tta.streams import ORDERS, stream_order
 from cosmic_tta.synthetic import superclass_pack
-from cosmic_tta.terminal import STDOUT, complain, print_table, progress_bar, say, write_json
+from cosmic_tta.terminal import STDOUT, complain, print_table, progress_bar, say, writable, write_json
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +30,7 @@ app = typer.Typer(
 JsonFile = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
 ]
+DEFAULT = "cosmic"
 Packs = Annotated[list[Path], typer.Argument(metavar="PACK...", help="Folders of features.")]
 
 
@@ -50,8 +53,9 @@ def _root(
 def evaluate_packs(
     packs: Packs,
     method: Annotated[
-        str, typer.Option("--method", metavar="NAME[@PRESET][,...]", help="Methods to run; see `cosmic methods`.")
-    ] = "cosmic",
+        list[str] | None,
+        typer.Option("--method", metavar="NAME[@PRESET][,...]", help="Methods to run; see `cosmic methods`."),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of every named method that has it."),
@@ -59,8 +63,8 @@ def evaluate_packs(
     support: Annotated[
         Path | None, typer.Option(metavar="PACK", help="Labelled training features for the few-shot methods.")
     ] = None,
-    order: Annotated[str, typer.Option(help=f"How the images arrive: {' or '.join(ORDERS)}.")] = "shuffle",
-    seed: Annotated[int, typer.Option(help="Of the order.")] = 0,
+    order: Annotated[str, typer.Option(help=f"How the images arrive: {', '.join(ORDERS)}.")] = "shuffle",
+    seed: Annotated[int | None, typer.Option(help="Of the order; 0 unless told.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="S,S,...", help="Several seeds, one run each.")] = None,
     limit: Annotated[int | None, typer.Option(metavar="N", help="Stop after so many images.")] = None,
     json_file: JsonFile = None,
@@ -70,29 +74,58 @@ def evaluate_packs(
     ] = None,
 ) -> None:
     """Replay feature packs through methods and compare them with zero-shot CLIP."""
-    specs = [spec.strip() for spec in method.split(",") if spec.strip()]
+    # All that can be wrong with the words is said before any work.
+    specs = [spec.strip() for names in method or [DEFAULT] for spec in names.split(",") if spec.strip()]
     if not specs:
         raise InputError("--method names no method; see `cosmic methods`.")
+    _no_twin("--method", [kind.name + "@" + preset for kind, preset in map(split_name, specs)])
     settings = _settings(specs, set_ or [])
     opened = [FeaturePack.open(folder) for folder in packs]
-    shots = FeaturePack.open(support).support() if support else None
+    _no_twin("packs of the name", [pack.name for pack in opened])
+    shots = _support(support, specs, packs)
     made = {}
-    for spec in specs:  # before any work, so that a mistake in the last one costs no time
+    for spec in specs:
         extra = {"support": shots} if "support" in split_name(spec)[0].needs else {}
         made[spec] = make_method(spec, **settings[spec], **extra)
-    numbers = _seeds(seeds) if seeds is not None else [seed]
-    if order == "given":
-        numbers = numbers[:1]  # the order is the same for every seed
+        for pack in opened:
+            made[spec].init(pack.task())
+    numbers = _seeds(seed, seeds, order)
+    for pack in opened:
+        for number in numbers:
+            stream_order(order, len(pack), number, pack.labels, limit)
+    writable(json_file)
+    writable(samples)
+
     runs = [(pack, spec, number) for pack in opened for spec in specs for number in numbers]
-    reports = []
-    for pack, spec, number in runs:
-        with progress_bar(f"{spec} on {pack.name}, seed {number}") as watch:
-            preset = split_name(spec)[1]
-            run = score(made[spec], pack, preset=preset, order=order, seed=number, limit=limit, watch=watch)
-        reports.append(run.report)
-        if samples:
-            _save_samples(run, samples, several=len(runs) > 1)
-    _show_reports(reports, json_file)
+    reports: list[Report] = []
+    try:
+        for pack, spec, number in runs:
+            with progress_bar(f"{spec} on {pack.name}, seed {number}") as watch:
+                preset = split_name(spec)[1]
+                run = score(made[spec], pack, preset=preset, order=order, seed=number, limit=limit, watch=watch)
+            reports.append(run.report)
+            if samples:
+                _save_samples(run, samples, several=len(runs) > 1)
+    finally:  # what was done is shown, whatever stopped the rest
+        if reports:
+            _show_reports(reports, json_file)
+
+
+def _no_twin(what: str, names: Sequence[str]) -> None:
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins:
+        raise InputError(f"{what}: given twice: {', '.join(twins)}. Runs of the same name could not be told apart.")
+
+
+def _support(folder: Path | None, specs: Sequence[str], packs: Sequence[Path]) -> Support | None:
+    takers = [spec for spec in specs if "support" in split_name(spec)[0].needs]
+    if folder is None:
+        return None
+    if not takers:
+        raise InputError(f"--support is for few-shot methods; {', '.join(specs)} would not use it.")
+    if folder.resolve() in {pack.resolve() for pack in packs}:
+        raise InputError("--support must not be a pack that is evaluated: its labels would be given away.")
+    return FeaturePack.open(folder).support()
 
 
 def _settings(specs: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -106,26 +139,35 @@ def _settings(specs: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str,
         takers = [spec for spec, kind in kinds.items() if key in parameters.describe(kind)]
         if not takers:
             known = {name for kind in kinds.values() for name in parameters.describe(kind)}
-            raise ParameterError(str(unknown_name(f"parameter of {', '.join(specs)}", key, known)))
+            error = unknown_name(f"parameter of {', '.join(specs)}", key, known)
+            raise ParameterError(f"{error} What they do: cosmic methods --json.")
+        if any(key in settings[spec] for spec in takers):
+            raise InputError(f"--set sets {key} twice.")
         for spec in takers:
             settings[spec][key] = parameters.parse(kinds[spec], key, value)
     return settings
 
 
-def _seeds(text: str) -> list[int]:
+def _seeds(seed: int | None, several: str | None, order: str) -> list[int]:
+    if several is None:
+        return [seed or 0]
+    if seed is not None:
+        raise InputError("give --seed or --seeds, not both.")
+    if order == "given":
+        raise InputError("--seeds has no meaning with --order given: the order is the same for every seed.")
     try:
-        numbers = [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in several.split(",")]
     except ValueError as error:
-        raise InputError(f"--seeds takes whole numbers with commas between; given {text!r}.") from error
-    if len(set(numbers)) < len(numbers):
-        raise InputError(f"--seeds names a seed twice: {text!r}.")
+        raise InputError(f"--seeds takes whole numbers with commas between; given {several!r}.") from error
+    _no_twin("--seeds", list(map(str, numbers)))
     return numbers
 
 
 def _save_samples(run: Run, file: Path, *, several: bool) -> None:
     report = run.report
     if several:
-        file = file.with_name(f"{file.stem}.{report.pack}.{report.method}@{report.preset}.s{report.seed}.npz")
+        name = re.sub(r"[^\w@.-]", "_", f"{report.pack}.{report.method}@{report.preset}.s{report.seed}")
+        file = file.with_name(f"{file.stem}.{name}.npz")
     try:
         run.save_samples(str(file))
     except OSError as error:
@@ -153,6 +195,7 @@ def methods(json_file: JsonFile = None) -> None:
         {
             "name": name,
             "presets": list(kind.presets),
+            "preset_values": {preset: dict(told) for preset, told in kind.presets.items()},
             "params": parameters.describe(kind),
             "needs": list(kind.needs),
             "summary": _summary(kind),
@@ -210,6 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # `--json` may stand alone: then it means standard output.
         if word == "--json" and (place + 1 == len(words) or words[place + 1].startswith("--")):
             words[place] = f"--json={STDOUT}"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ± shows a question mark
     try:
         app(words, prog_name="cosmic")
     except CosmicError as error:
@@ -217,3 +263,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:  # a full disk, a folder that went away
+        complain(f"error: {error.strerror or error} ({error.filename or 'output'})")
+        sys.exit(2)

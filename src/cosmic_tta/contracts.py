@@ -84,19 +84,21 @@ def first_sample(make: Make) -> None:
 
 
 def input_untouched(make: Make) -> None:
-    """No step changes the arrays that it was given, nor keeps hold of them."""
+    """No step changes the sample that it was given, nor keeps hold of it."""
     pack = _pack()
     method = make(pack)
     state, twin = method.init(pack.task()), method.init(pack.task())
     for sample in _samples(pack):
-        clip, aux = sample.clip.copy(), None if sample.aux is None else sample.aux.copy()
-        mine = Sample(clip.copy(), None if aux is None else aux.copy())
+        mine = Sample(sample.clip, sample.aux)
+        arrays = [array for array in (mine.clip, mine.aux) if array is not None]
+        before = [array.copy() for array in arrays]
         method.step(state, mine)
-        same = np.array_equal(mine.clip, clip) and (aux is None or np.array_equal(mine.aux, aux))  # type: ignore[arg-type]
-        _require(same, "a step changed its sample")
-        mine.clip[:] = 0  # the caller's buffer may be used again
+        _require(all(map(np.array_equal, arrays, before)), "a step changed its sample")
+        for array in arrays:
+            array.flags.writeable = True
+            array[:] = 0
         method.step(twin, sample)
-    _require(state_digest(state) == state_digest(twin), "the state kept hold of the caller's array")
+    _require(state_digest(state) == state_digest(twin), "the state kept hold of the sample's arrays")
 
 
 def bounded_memory(make: Make) -> None:
@@ -203,6 +205,22 @@ def aux_told_late(make: Make) -> None:
     _require(same and state_digest(told) == state_digest(untold), "the width's first mention changed the stream")
 
 
+def foreign_state_is_refused(make: Make) -> None:
+    """A state that another method made is refused and left as it is."""
+    pack = _pack(images=1)
+    method = make(pack)
+    state = method.init(pack.task())
+    state.made_by = "another method"
+    before = state_digest(state)
+    for attempt in (method.step, method.peek, lambda s, x: method.steps(s, [x])):
+        try:
+            attempt(state, pack.sample(0))
+        except InputError:
+            _require(state_digest(state) == before, "a refused state was changed")
+        else:
+            raise ContractError("a state of another method was taken")
+
+
 def bad_sample_changes_nothing(make: Make) -> None:
     """A sample of another form is refused and leaves the state bit-equal."""
     pack = _pack()
@@ -238,6 +256,7 @@ CHECKS: Mapping[str, Callable[[Make], None]] = {
         many_views,
         no_aux,
         aux_told_late,
+        foreign_state_is_refused,
         bad_sample_changes_nothing,
     )
 }

@@ -9,20 +9,20 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from math import inf
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
 
 from cosmic_tta.errors import InputError, SnapshotError
 from cosmic_tta.explanation import Explanation
-from cosmic_tta.ops import Array, Ints, as_float32, unit
-from cosmic_tta.parameters import check_parameters
+from cosmic_tta.ops import Array, Ints, unit
+from cosmic_tta.parameters import check_parameters, values
 
-UNIT_TOLERANCE = 2e-3  # float16 rows are unit to within 1e-3
+UNIT_TOLERANCE = 1e-3  # a row in float16 is unit to within 1e-4
+LARGEST_SCALE = 1e6
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,15 @@ class Task:
         text = unit_rows(self.text, "text", ndim=2)
         if len(text) != len(names):
             raise InputError(f"text has {len(text)} rows for {len(names)} class names; give one row a class.")
-        if not (isinstance(self.logit_scale, (int, float)) and 0 < self.logit_scale < inf):
+        if isinstance(self.logit_scale, bool) or not hasattr(self.logit_scale, "__float__"):
             raise InputError(f"logit_scale must be a positive number; given {self.logit_scale!r}.")
+        if not 0 < float(self.logit_scale) <= LARGEST_SCALE:
+            raise InputError(f"logit_scale must be above 0, at most {LARGEST_SCALE:g}; given {self.logit_scale!r}.")
         if self.aux_dim is not None and self.aux_dim < 1:
             raise InputError(f"aux_dim must be at least 1, or None; given {self.aux_dim!r}.")
         object.__setattr__(self, "class_names", names)
         object.__setattr__(self, "text", text)
+        object.__setattr__(self, "logit_scale", float(self.logit_scale))
 
     @property
     def classes(self) -> int:
@@ -99,15 +102,19 @@ class Sample:
 
 
 def unit_rows(values: Any, name: str, ndim: int) -> Array:
-    """Check features at the boundary and return them as float32, not renormalised."""
+    """Check features at the boundary; return a read-only float32 copy, not renormalised.
+
+    A copy, because the caller may use its buffer again, and read-only, because what was checked must stay so.
+    """
     form = {1: "[width]", 2: "[rows, width]"}[ndim]
     try:
-        rows = as_float32(values)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of numbers {form}; given {type(values).__name__}.") from error
-    if np.ndim(values) != ndim:  # as_float32 makes a scalar one-dimensional
-        extra = "; one view is written feature[None]" if (ndim, np.ndim(values)) == (2, 1) else ""
-        raise InputError(f"{name} must have the shape {form}; given {list(np.shape(values))}{extra}.")
+        rows = np.array(values, dtype=np.float32, order="C")
+    except (TypeError, ValueError, RuntimeError) as error:
+        hint = " A tensor is written x.detach().float().cpu().numpy()." if hasattr(values, "detach") else ""
+        raise InputError(f"{name} must be an array of numbers {form}; given {type(values).__name__}.{hint}") from error
+    if rows.ndim != ndim:
+        extra = "; one view is written feature[None]" if (ndim, rows.ndim) == (2, 1) else ""
+        raise InputError(f"{name} must have the shape {form}; given {list(rows.shape)}{extra}.")
     if 0 in rows.shape:
         raise InputError(
             f"{name} is empty: given the shape {list(rows.shape)}, expected {form} with at least one each."
@@ -124,6 +131,7 @@ def unit_rows(values: Any, name: str, ndim: int) -> Array:
             f"{name} must have rows of length 1 (to within {UNIT_TOLERANCE:g}); given {worst:.4g}{_where(off)}. "
             f"Normalise it: x / np.linalg.norm(x, axis=-1, keepdims=True)."
         )
+    rows.flags.writeable = False
     return rows
 
 
@@ -137,12 +145,15 @@ class Support:
 
     features: Array  # [n, D] unit rows
     labels: Ints  # [n]
+    class_names: tuple[str, ...] | None = None  # if told, they must be the task's
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", unit_rows(self.features, "support features", ndim=2))
-        object.__setattr__(self, "labels", np.asarray(self.labels, np.int64))
-        if self.labels.shape != (len(self.features),):
-            raise InputError(f"the support has {len(self.features)} features, but labels {list(self.labels.shape)}.")
+        labels = np.array(self.labels)
+        if labels.dtype.kind not in "iu" or labels.shape != (len(self.features),):
+            given = f"{labels.dtype} {list(labels.shape)}"
+            raise InputError(f"the support needs {len(self.features)} whole numbers as labels; given {given}.")
+        object.__setattr__(self, "labels", labels.astype(np.int64))
 
     @cached_property
     def digest(self) -> str:
@@ -176,6 +187,7 @@ class State:
 
     task: Task
     seen: int  # samples that entered
+    made_by: str = field(default="", init=False)  # the method and its parameters
 
     def validate(self) -> None:
         """Refuse contents that no stream can leave behind; called when a state comes back from a file."""
@@ -202,36 +214,57 @@ class Method(ABC, Generic[S]):
         check_parameters(self)
 
     @abstractmethod
-    def init(self, task: Task) -> S:
-        """Make the state of a stream that has seen nothing."""
+    def _init(self, task: Task) -> S:
+        """Make the state of a stream that has seen nothing; with room for aux if `task.aux_dim` is set."""
 
     @abstractmethod
     def _predict(self, state: S, sample: Sample, *, learn: bool) -> Prediction:
         """Score a checked sample; with `learn`, let it enter the state first."""
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """The method and its parameters in one line."""
+        return f"{self.name} with {values(self)}"
+
+    @final
+    def init(self, task: Task) -> S:
+        """Make the state of a stream that has seen nothing."""
+        state = self._init(task)
+        state.made_by = self.fingerprint
+        return state
+
     @final
     def step(self, state: S, sample: Sample) -> Prediction:
         """Let the sample enter the state, then score it. Bad input leaves the state as it was."""
+        self.check_state(state)
         check_sample(state, sample)
         return self._step(state, sample)
 
     @final
     def peek(self, state: S, sample: Sample) -> Prediction:
         """Score the sample against what the state knows, and change nothing."""
+        self.check_state(state)
         check_sample(state, sample)
         if _tells_aux(state, sample):
             state = self.init(_with_aux(state.task, sample))
         return self._predict(state, sample, learn=False)
 
     @final
-    def steps(self, state: S, samples: Sequence[Sample]) -> list[Prediction]:
+    def steps(self, state: S, samples: Iterable[Sample]) -> list[Prediction]:
         """Step through a block; the answers equal those of one step after the other."""
+        self.check_state(state)
+        samples = list(samples)
         expected = _expected_aux(state)
         for number, sample in enumerate(samples):
             if number == 0 and expected is UNTOLD:
                 expected = None if sample.aux is None else len(sample.aux)
             check_widths(state.task, expected, sample, where=f"sample {number} of the block: ")
         return [self._step(state, sample) for sample in samples]
+
+    def check_state(self, state: State) -> None:
+        """Refuse a state that another method made, or this one with other parameters."""
+        if state.made_by != self.fingerprint:
+            raise InputError(f"this state was made by {state.made_by or 'no method'}, not by {self.fingerprint}.")
 
     def _step(self, state: S, sample: Sample) -> Prediction:
         if _tells_aux(state, sample):

@@ -55,7 +55,7 @@ def evaluate(
 ) -> Iterator[Progress]:
     """Step a fresh state through the pack's images, one at a time, and yield after each."""
     state = method.init(pack.task())
-    indices = stream_order(order, len(pack), seed, limit)
+    indices = stream_order(order, len(pack), seed, pack.labels, limit)
     right = right_zero_shot = 0
     for done, index in enumerate(map(int, indices), start=1):
         sample = pack.sample(index)

@@ -37,3 +37,6 @@ class Explanation:
     hyper_classes: dict[str, tuple[HyperClass, ...]] = field(default_factory=dict)
     inliers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     votes: dict[str, tuple[Vote, ...]] = field(default_factory=dict)
+    reliability: dict[str, float] = field(default_factory=dict)  # of each space, from 0 to 1
+    class_mass: dict[str, float] = field(default_factory=dict)  # samples counted to each class so far
+    bias: dict[str, float] = field(default_factory=dict)  # what is taken from each class's score

@@ -128,7 +128,18 @@ def degeneracy_threshold(similarity: Array, degeneracy: int) -> float:
 def _largest_pairs(similarity: Array, count: int) -> tuple[Array, Ints, Ints]:
     """Return the `count` largest similarities of unordered pairs, and the pairs, in no order."""
     n = len(similarity)
-    left, right = np.triu_indices(n, k=1)
+    pairs = n * (n - 1) // 2
+    sample = np.sort(similarity.ravel()[:: max(1, n * n // 4096)])
+    share = 2 * count / pairs if pairs else 1.0
+    while True:
+        # A cut-off guessed from a sample leaves few pairs to look at; one that leaves too few is lowered.
+        cut = sample[int((1 - share) * len(sample))] if share < 1 else -np.inf
+        left, right = np.nonzero(similarity > cut)
+        upper = left < right
+        if upper.sum() >= count:
+            break
+        share *= 2
+    left, right = left[upper], right[upper]
     values = similarity[left, right]
     if count < len(values):
         picked = np.argpartition(values, len(values) - count)[len(values) - count :]

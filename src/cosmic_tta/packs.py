@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_tta.core import Sample, Support, Task
+from cosmic_tta.core import UNIT_TOLERANCE, Sample, Support, Task
 from cosmic_tta.errors import CosmicError, PackError
 from cosmic_tta.ops import as_float32
 
@@ -45,6 +45,8 @@ class FeaturePack:
     licence: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("clip", "text", "aux", "labels"):
+            object.__setattr__(self, name, _as_array(name, getattr(self, name)))
         _check_form(self)
         self.task()
 
@@ -57,7 +59,9 @@ class FeaturePack:
         _, views, dim = self.clip.shape
         aux = "no auxiliary features" if self.aux is None else f"auxiliary features {self.aux.shape[1]} wide"
         labels = "no labels" if self.labels is None else "labels"
-        return f"{len(self)} images, {len(self.class_names)} classes, {views} views {dim} wide, {aux}, {labels}"
+        named = ((len(self), "image", "images"), (self.text.shape[0], "class", "classes"), (views, "view", "views"))
+        counted = ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in named)
+        return f"{counted} {dim} wide, {aux}, {labels}"
 
     def task(self) -> Task:
         """Return the task that this pack's images belong to."""
@@ -80,7 +84,7 @@ class FeaturePack:
         """Return the plain views with their labels, as a few-shot method's training set."""
         if self.labels is None:
             raise PackError(f"pack {self.name!r} has no labels.npy; a support set needs labels.")
-        return Support(as_float32(self.clip[:, 0]), np.array(self.labels))
+        return Support(as_float32(self.clip[:, 0]), np.array(self.labels), self.class_names)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> FeaturePack:
@@ -89,12 +93,12 @@ class FeaturePack:
         if not path.is_dir():
             raise PackError(f"no pack at {str(path)!r}: expected a folder with pack.json, clip.npy and text.npy.")
         head = _read_head(path)
-        return cls(
+        pack = cls(
             name=head["name"],
             class_names=tuple(head["class_names"]),
             clip=_read_array(path / "clip.npy"),
             text=_read_array(path / "text.npy"),
-            aux=_read_array(path / "aux.npy") if head.get("aux") else None,
+            aux=None if head.get("aux") is None else _read_array(path / "aux.npy"),
             labels=_read_array(path / "labels.npy") if (path / "labels.npy").exists() else None,
             logit_scale=head.get("logit_scale", 100.0),
             clip_model=head["clip"].get("model", ""),
@@ -103,12 +107,16 @@ class FeaturePack:
             source=head.get("source", ""),
             licence=head.get("licence", ""),
         )
+        _check_head(head, pack, path)
+        return pack
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write the pack as a new folder; it appears whole or not at all."""
         path = Path(folder)
         if path.exists():
             raise PackError(f"{str(path)!r} is there already; remove it or choose another folder.")
+        for problem in _row_problems(self):
+            raise PackError(f"pack {self.name!r} was not written: {problem}")
         head = {
             "format": FORMAT,
             "name": self.name,
@@ -141,6 +149,10 @@ def check_pack(folder: str | os.PathLike[str]) -> Iterator[str]:
     except PackError as error:
         yield str(error)
         return
+    yield from _row_problems(pack)
+
+
+def _row_problems(pack: FeaturePack) -> Iterator[str]:
     for name, array in (("clip.npy", pack.clip), ("aux.npy", pack.aux)):
         if array is not None:
             yield from _check_rows(name, array)
@@ -156,7 +168,9 @@ def _check_rows(name: str, array: NDArray[Any]) -> Iterator[str]:
         kinds = {
             "NaN or infinity": ~np.isfinite(norms),
             "a zero row": norms == 0,
-            "a row not of length 1 (to within 1e-3)": np.isfinite(norms) & (norms > 0) & (abs(norms - 1) > 1e-3),
+            f"a row not of length 1 (to within {UNIT_TOLERANCE:g})": np.isfinite(norms)
+            & (norms > 0)
+            & (abs(norms - 1) > UNIT_TOLERANCE),
         }
         for kind, bad in kinds.items():
             if bad.any():
@@ -183,7 +197,32 @@ def _read_head(path: Path) -> dict[str, Any]:
     for key, kind in wanted.items():
         if not isinstance(head.get(key), kind):
             raise PackError(f"{str(file)!r}: {key!r} must be a {kind.__name__}; given {head.get(key)!r:.60}.")
+    if not isinstance(head.get("aux"), (dict, type(None))):
+        raise PackError(f"{str(file)!r}: 'aux' must be a dict or null; given {head['aux']!r:.60}.")
     return head
+
+
+def _check_head(head: dict[str, Any], pack: FeaturePack, path: Path) -> None:
+    """Refuse a pack.json that contradicts the arrays beside it."""
+    if pack.aux is None and (path / "aux.npy").exists():
+        raise PackError(f"{str(path)!r}: aux.npy is there, but pack.json says 'aux': null; remove one of them.")
+    told = {"clip dim": head["clip"].get("dim"), "clip views": head["clip"].get("views")}
+    real = {"clip dim": pack.clip.shape[2], "clip views": pack.clip.shape[1]}
+    if pack.aux is not None:
+        told["aux dim"], real["aux dim"] = head["aux"].get("dim"), pack.aux.shape[1]
+    for key, value in told.items():
+        if value is not None and value != real[key]:
+            raise PackError(f"{str(path)!r}: pack.json says {key} {value!r}, but the array has {real[key]}.")
+
+
+def _as_array(name: str, value: Any) -> NDArray[Any] | None:
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        hint = "a tensor is written x.detach().float().cpu().numpy()"
+        raise PackError(f"{name} must be a NumPy array; given {type(value).__name__} ({hint}).") from error
 
 
 def _read_array(file: Path) -> NDArray[Any]:
@@ -206,7 +245,7 @@ def _check_form(pack: FeaturePack) -> None:
         if array.ndim != ndim or 0 in array.shape:
             raise PackError(f"{where}{name} must have the shape {form}, none of them 0; given {list(array.shape)}.")
         if array.dtype.name not in FLOATS:
-            raise PackError(f"{where}{name} must be float16 or float32; given {array.dtype}.")
+            raise PackError(f"{where}{name} must be float16 or float32; given {array.dtype}: .astype(np.float32).")
     if pack.text.shape[1] != pack.clip.shape[2]:
         raise PackError(f"{where}text is {pack.text.shape[1]} wide, clip {pack.clip.shape[2]} wide; they must agree.")
     if len(pack.text) != len(pack.class_names):

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 from cosmic_tta.errors import ParameterError, unknown_name
 
 Range = tuple[float, float]
+LARGE = 1e6  # no parameter is larger: beyond it float32 or the memory gives out
 
 
 def param(default: Any, help: str, *, range: Range | None = None) -> Any:
@@ -36,8 +37,7 @@ def check_parameters(method: Any) -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if allowed and not allowed[0] <= number <= allowed[1]:
                 low, high = allowed
-                least = f"from {low:g} to {high:g}" if high < math.inf else f"at least {low:g}"
-                raise ParameterError(f"{kind.name}: {name} must be {least}; given {value!r}.")
+                raise ParameterError(f"{kind.name}: {name} must be from {low:g} to {high:g}; given {value!r}.")
         object.__setattr__(method, name, value)
 
 
@@ -94,7 +94,7 @@ def describe(kind: type) -> dict[str, dict[str, Any]]:
         else:
             row |= {"type": hint.__name__}
         if declared.metadata["range"]:
-            row["range"] = [None if math.isinf(end) else end for end in declared.metadata["range"]]
+            row["range"] = list(declared.metadata["range"])
         told[name] = row
     return told
 

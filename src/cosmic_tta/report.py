@@ -42,8 +42,12 @@ class Report:
             return name
         kind = METHODS[self.method]
         usual = {key: row["default"] for key, row in describe(kind).items()} | dict(kind.presets[self.preset])
-        changed = [f"{key}={value}" for key, value in self.params.items() if value != usual.get(key)]
+        changed = [f"{key}={value}" for key, value in self.params.items() if value != _plain(usual.get(key))]
         return " ".join([name, *changed])
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def software() -> dict[str, str]:
@@ -113,7 +117,7 @@ def _row(title: str, group: Sequence[Report]) -> tuple[str, ...]:
         if not values:
             return "–"
         deviation = f" ± {stdev(values):.2f}" if spread and len(values) > 1 else ""
-        return f"{fmean(values):{form}}{deviation}"
+        return f"{round(fmean(values), 2) + 0.0:{form}}{deviation}"  # + 0.0: never -0.00
 
     return (
         title,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,6 +47,7 @@ def save(file: str | os.PathLike[str], method: Method[S], state: S) -> None:
     """Write a state; the file is there whole, or the one before it still is."""
     from safetensors.numpy import save as to_bytes
 
+    method.check_state(state)
     path = Path(file)
     header = {"cosmic_tta": json.dumps(_header(method, state), ensure_ascii=False)}
     content = to_bytes(state_arrays(state), header)
@@ -57,8 +59,11 @@ def save(file: str | os.PathLike[str], method: Method[S], state: S) -> None:
             os.fsync(out.fileno())
         unfinished.replace(path)
         _sync_folder(path.parent)
+    except OSError as error:
+        raise SnapshotError(f"cannot write {str(path)!r}: {error.strerror}; what was there is intact.") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

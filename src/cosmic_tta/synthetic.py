@@ -32,6 +32,8 @@ def superclass_pack(
     """
     if min(images, superclasses, members, views, dim, aux_dim) < 1:
         raise InputError("a generated pack needs at least one image, superclass, member, view and dimension.")
+    if seed < 0:
+        raise InputError(f"a seed must be 0 or more; given {seed}.")
     rng = np.random.default_rng(seed)
     classes = superclasses * members
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from cosmic_tta.errors import InputError
 from cosmic_tta.evaluate import Progress as Step
@@ -32,13 +35,25 @@ def complain(text: str) -> None:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """Draw a table, numbers to the right."""
-    drawn = Table(title=title, title_justify="left", title_style="italic", header_style="bold", box=SIMPLE_HEAD)
+    drawn = Table(title_justify="left", title_style="italic", header_style="bold", box=SIMPLE_HEAD)
+    drawn.title = None if title is None else Text(title)
     for place, name in enumerate(columns):
-        numeric = all(row[place][:1] in "+-–0123456789" for row in rows)
-        drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        cells = [row[place] for row in rows]
+        numeric = all(cell[:1] in "+-–0123456789" for cell in cells)
+        prose = place == len(columns) - 1 and not numeric  # the one column that may be broken into lines
+        least = None if prose else max(map(len, (name, *cells)))
+        drawn.add_column(name, justify="right" if numeric else "left", min_width=least, no_wrap=not prose)
     for row in rows:
-        drawn.add_row(*row)
-    out.print(drawn)
+        drawn.add_row(*map(Text, row))  # as it is: no markup in a name counts
+    needed = Measurement.get(out, out.options.update(width=500), drawn).minimum
+    out.print(drawn, width=max(out.width, needed), crop=False, soft_wrap=needed > out.width)
+
+
+def writable(file: str | Path | None) -> None:
+    """Refuse, before any work, a file that cannot be written in the end."""
+    folder = None if file is None or str(file) == STDOUT else Path(file).parent
+    if folder is not None and not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise InputError(f"cannot write {str(file)!r}: {str(folder)!r} is no folder that one can write to.")
 
 
 def write_json(value: Any, file: str | None) -> None:
@@ -57,7 +72,7 @@ def write_json(value: Any, file: str | None) -> None:
 def progress_bar(title: str) -> Iterator[Callable[[Step], None]]:
     """Show a bar on stderr while it is a terminal, with the accuracies so far."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

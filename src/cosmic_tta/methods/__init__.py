@@ -7,6 +7,7 @@ from typing import Any
 
 from cosmic_tta.core import Method
 from cosmic_tta.errors import unknown_name
+from cosmic_tta.methods.bayes_means import BayesMeans
 from cosmic_tta.methods.cosmic import Cosmic
 from cosmic_tta.methods.dmn import Dmn
 from cosmic_tta.methods.tda import Tda
@@ -14,7 +15,9 @@ from cosmic_tta.methods.tip_adapter import TipAdapter
 from cosmic_tta.methods.zero_shot import ZeroShot
 from cosmic_tta.parameters import known_parameter
 
-METHODS: Mapping[str, type[Method[Any]]] = {kind.name: kind for kind in (ZeroShot, TipAdapter, Tda, Dmn, Cosmic)}
+METHODS: Mapping[str, type[Method[Any]]] = {
+    kind.name: kind for kind in (ZeroShot, TipAdapter, Tda, Dmn, Cosmic, BayesMeans)
+}
 
 
 def split_name(spec: str) -> tuple[type[Method[Any]], str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
@@ -19,7 +18,7 @@ from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.graph import degeneracy_threshold, degree_threshold, first_order, grown_threshold, second_order
 from cosmic_tta.hyperclass import CentreKind, ClassMemory, HyperClasses, Rounding
 from cosmic_tta.ops import Array, Bools, Ints, affinity, confident_views, entropy, logits_entropy, softmax, unit
-from cosmic_tta.parameters import param
+from cosmic_tta.parameters import LARGE, param
 
 # A preset says all that it depends on, so that a change of our default leaves it alone.
 PAPER: Mapping[str, Any] = {
@@ -146,37 +145,37 @@ class Cosmic(Method[CosmicState]):
 
     confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
     stored: Literal["plain", "confident"] = param("plain", "what is cached: the plain view, or the mean of the kept")
-    shots: int = param(8, "slots a class in the CLIP cache", range=(1, inf))
-    aux_shots: int = param(8, "slots a class in the auxiliary cache", range=(1, inf))
+    shots: int = param(8, "slots a class in the CLIP cache", range=(1, LARGE))
+    aux_shots: int = param(8, "slots a class in the auxiliary cache", range=(1, LARGE))
     aux_label: Literal["clip", "joint"] = param("clip", "who labels for AFV: the views, or zero-shot + CLIP cache")
     aux_cache: bool = param(False, "report the auxiliary cache's own prediction too; it takes no part in the sum")
     centre: CentreKind = param("attention", "how a class's CLIP centre is made")
     aux_centre: CentreKind = param("mean", "how a class's auxiliary centre is made")
-    attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, inf))
+    attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, LARGE))
     ema_decay: float = param(0.9, "how much of an `ema` centre stays", range=(0, 1))
     text_slot: bool = param(False, "the text takes part in its class's CLIP centre as one slot more")
     unit_aux_centres: bool = param(True, "auxiliary centres have unit length")
     graph: Literal["threshold", "degree", "degeneracy"] = param("degeneracy", "what controls the graph's density")
     threshold: float = param(0.85, "CSS: similarity above which two nodes are neighbours", range=(-1, 1))
     aux_threshold: float = param(0.2, "AFV: the same", range=(-1, 1))
-    growth: float = param(1e-5, "how much the thresholds grow with each sample, up to 1", range=(0, inf))
-    degree: float = param(4.0, "CSS: target mean degree", range=(0, inf))
-    aux_degree: float = param(5.0, "AFV: target mean degree", range=(0, inf))
-    degeneracy: int = param(4, "CSS: largest core number allowed", range=(0, inf))
-    aux_degeneracy: int = param(4, "AFV: largest core number allowed", range=(0, inf))
+    growth: float = param(1e-5, "how much the thresholds grow with each sample, up to 1", range=(0, LARGE))
+    degree: float = param(4.0, "CSS: target mean degree", range=(0, LARGE))
+    aux_degree: float = param(5.0, "AFV: target mean degree", range=(0, LARGE))
+    degeneracy: int = param(4, "CSS: largest core number allowed", range=(0, LARGE))
+    aux_degeneracy: int = param(4, "AFV: largest core number allowed", range=(0, LARGE))
     order: Literal[1, 2] = param(2, "cliques are sought in the first- or the second-order graph")
-    common: int = param(1, "common neighbours that an edge of second order needs", range=(0, inf))
+    common: int = param(1, "common neighbours that an edge of second order needs", range=(0, LARGE))
     rebuild: Literal["always", "scheduled"] = param("scheduled", "graphs in every step, or on changes, then seldom")
-    rebuild_every: int = param(100, "`scheduled`: steps between graphs after the first K·shots", range=(1, inf))
-    max_cliques: int = param(MAX_CLIQUES, "past this many cliques a graph falls back to one a node", range=(1, inf))
+    rebuild_every: int = param(100, "`scheduled`: steps between graphs after the first K·shots", range=(1, LARGE))
+    max_cliques: int = param(MAX_CLIQUES, "past this many cliques a graph falls back to one a node", range=(1, LARGE))
     ratio: float = param(0.4, "share of the hyper-classes that select the inliers", range=(0, 1))
     rounding: Rounding = param("ceil", "how that share becomes a number; never below one")
     cosine: bool = param(True, "affinity to a hyper-class is a cosine; else the dot product with its mean")
     score: Literal["softmax", "exponential"] = param("softmax", "what an inlier node scores")
     empty_scores: bool = param(False, "a class without samples can score as a zero row")
-    alpha: float = param(2.0, "`exponential`: factor", range=(0, inf))
-    beta: float = param(5.0, "`exponential`: sharpness", range=(0, inf))
-    weights: tuple[float, float, float] = param((1.0, 1.0, 1.0), "of zero-shot, CSS and AFV in the sum", range=(0, inf))
+    alpha: float = param(2.0, "`exponential`: factor", range=(0, LARGE))
+    beta: float = param(5.0, "`exponential`: sharpness", range=(0, LARGE))
+    weights: tuple[float, float, float] = param((1.0, 1.0, 1.0), "of zero-shot, CSS and AFV", range=(0, LARGE))
 
     @property
     def css_rule(self) -> Rule:
@@ -188,9 +187,7 @@ class Cosmic(Method[CosmicState]):
         """The auxiliary space's own parameters."""
         return Rule(self.aux_shots, self.aux_centre, self.aux_threshold, self.aux_degree, self.aux_degeneracy)
 
-    def init(self, task: Task) -> CosmicState:
-        """Make the state of a stream that has seen nothing."""
-
+    def _init(self, task: Task) -> CosmicState:
         def space(rule: Rule, dim: int) -> Space:
             return Space(ClassMemory.empty(task.classes, rule.shots, dim, rule.centre), HyperClasses.empty(dim))
 

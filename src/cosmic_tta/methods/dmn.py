@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from typing import ClassVar, final
 
 import numpy as np
@@ -16,7 +15,7 @@ from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.hyperclass import ClassMemory
 from cosmic_tta.ops import Array, affinity, confident_views, entropy, softmax, unit
-from cosmic_tta.parameters import param
+from cosmic_tta.parameters import LARGE, param
 
 
 @dataclass
@@ -37,12 +36,11 @@ class Dmn(Method[DmnState]):
     name: ClassVar[str] = "dmn"
 
     confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
-    shots: int = param(8, "slots a class in the memory", range=(1, inf))
-    attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, inf))
-    weight: float = param(1.0, "of the memory beside zero-shot, the paper's λ", range=(0, inf))
+    shots: int = param(8, "slots a class in the memory", range=(1, LARGE))
+    attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, LARGE))
+    weight: float = param(1.0, "of the memory beside zero-shot, the paper's λ", range=(0, LARGE))
 
-    def init(self, task: Task) -> DmnState:
-        """Make an empty memory."""
+    def _init(self, task: Task) -> DmnState:
         return DmnState(task, seen=0, memory=ClassMemory.empty(task.classes, self.shots, task.dim, "attention"))
 
     def _predict(self, state: DmnState, sample: Sample, *, learn: bool) -> Prediction:

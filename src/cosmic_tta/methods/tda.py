@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, log2
+from math import log2
 from typing import ClassVar, final
 
 import numpy as np
@@ -16,7 +16,7 @@ from cosmic_tta.cache import ClassCache
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.ops import Array, affinity, confident_views, entropy, logits_entropy, softmax, unit
-from cosmic_tta.parameters import param
+from cosmic_tta.parameters import LARGE, param
 
 
 @dataclass
@@ -40,17 +40,16 @@ class Tda(Method[TdaState]):
     name: ClassVar[str] = "tda"
 
     confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
-    shots: int = param(3, "slots a class in the positive cache", range=(1, inf))
-    alpha: float = param(2.0, "weight of the positive cache", range=(0, inf))
-    beta: float = param(5.0, "sharpness of the positive cache", range=(0, inf))
-    negative_shots: int = param(2, "slots a class in the negative cache", range=(1, inf))
-    negative_alpha: float = param(0.117, "weight of the negative cache", range=(0, inf))
-    negative_beta: float = param(1.0, "sharpness of the negative cache", range=(0, inf))
+    shots: int = param(3, "slots a class in the positive cache", range=(1, LARGE))
+    alpha: float = param(2.0, "weight of the positive cache", range=(0, LARGE))
+    beta: float = param(5.0, "sharpness of the positive cache", range=(0, LARGE))
+    negative_shots: int = param(2, "slots a class in the negative cache", range=(1, LARGE))
+    negative_alpha: float = param(0.117, "weight of the negative cache", range=(0, LARGE))
+    negative_beta: float = param(1.0, "sharpness of the negative cache", range=(0, LARGE))
     negative_entropy: tuple[float, float] = param((0.2, 0.5), "entropy/log2(K) between which a sample is negative")
     negative_mask: tuple[float, float] = param((0.03, 1.0), "probabilities between which a class is voted against")
 
-    def init(self, task: Task) -> TdaState:
-        """Make two empty caches."""
+    def _init(self, task: Task) -> TdaState:
         classes, shots = task.classes, self.negative_shots
         return TdaState(
             task,

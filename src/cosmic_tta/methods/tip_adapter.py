@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from typing import ClassVar, final
 
 import numpy as np
@@ -16,7 +15,7 @@ from cosmic_tta.core import Method, Prediction, Sample, State, Support, Task
 from cosmic_tta.errors import InputError, ParameterError
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.ops import Array, affinity, softmax
-from cosmic_tta.parameters import param
+from cosmic_tta.parameters import LARGE, param
 
 
 @final
@@ -30,25 +29,26 @@ class TipAdapter(Method[State]):
     name: ClassVar[str] = "tip_adapter"
     needs: ClassVar[tuple[str, ...]] = ("support",)
 
-    alpha: float = param(1.0, "weight of the cache", range=(0, inf))
-    beta: float = param(5.5, "sharpness of the affinity to a key", range=(0, inf))
+    alpha: float = param(1.0, "weight of the cache", range=(0, LARGE))
+    beta: float = param(5.5, "sharpness of the affinity to a key", range=(0, LARGE))
     support: Support | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.support is None:
+        if not isinstance(self.support, Support):
             raise ParameterError(
-                "tip_adapter needs labelled training features: TipAdapter(support=Support(features, labels)), "
-                "or --support PACK on the command line."
+                "tip_adapter needs labelled training features: TipAdapter(support=Support(features, labels)) or "
+                "TipAdapter(support=pack.support()), --support PACK on the command line."
             )
 
-    def init(self, task: Task) -> State:
-        """Check the support against the task; there is nothing to learn."""
+    def _init(self, task: Task) -> State:
         support = self._support
         if support.features.shape[1] != task.dim:
             raise InputError(
                 f"the support's features are {support.features.shape[1]} wide, the class texts {task.dim} wide."
             )
+        if support.class_names is not None and support.class_names != task.class_names:
+            raise InputError("the support's classes are not the task's, or in another order; its labels would mislead.")
         if not ((support.labels >= 0) & (support.labels < task.classes)).all():
             raise InputError(
                 f"the support's labels go from {support.labels.min()} to {support.labels.max()}; "

@@ -18,8 +18,7 @@ class ZeroShot(Method[State]):
 
     name: ClassVar[str] = "zero_shot"
 
-    def init(self, task: Task) -> State:
-        """Make the state of a stream: nothing but the count."""
+    def _init(self, task: Task) -> State:
         return State(task, seen=0)
 
     def _predict(self, state: State, sample: Sample, *, learn: bool) -> Prediction:
