@@ -10,7 +10,7 @@ from cosmic_tta.errors import SnapshotError
 
 
 def row(value: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    return np.full(3, value, np.float32)
+    return np.full(3, value / 1000, np.float32)
 
 
 def test_a_class_fills_then_gives_up_its_least_sure() -> None:

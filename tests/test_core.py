@@ -30,7 +30,7 @@ def changed(rows: Any, value: float) -> Any:
         (lambda: Task(("cat", "", "owl"), TEXT), "non-empty strings; given ''"),
         (lambda: Task(("cat", "dog"), TEXT), "3 rows for 2 class names"),
         (lambda: Task(NAMES, TEXT, logit_scale=0), "above 0, at most 1e.06; given 0"),
-        (lambda: Task(NAMES, TEXT, aux_dim=0), "at least 1, or None; given 0"),
+        (lambda: Task(NAMES, TEXT, aux_dim=0), "whole number, at least 1, or None; given 0"),
         (lambda: Task(NAMES, changed(TEXT, np.nan)), "text has NaN or infinity in row 0"),
         (lambda: Sample(changed(TEXT, np.inf)), "clip has NaN or infinity in row 0"),
         (lambda: Sample(as_float32(TEXT * [[1], [0], [1]])), "clip has a row of zeros in row 1"),

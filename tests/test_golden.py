@@ -11,7 +11,7 @@ import pytest
 from cosmic_tta import Sample, Task, Tda, make_method
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.methods.cosmic import Cosmic, CosmicState
-from cosmic_tta.ops import Array, Bools, as_float32, confident_views, softmax
+from cosmic_tta.ops import Array, Bools, as_float32, confident_look, softmax
 from cosmic_tta.packs import FeaturePack
 
 CLOSE = 2e-5
@@ -51,7 +51,7 @@ class Replay:
                 self.parts.setdefault(name, []).append(part)
             probabilities = softmax(as_float32(100 * sample.clip @ task.unit_text.T))
             decided = {
-                "selected_view": int(confident_views(probabilities, method.confident)[0]),
+                "selected_view": int(confident_look(probabilities, method.confident).kept[0]),
                 **self._changes(before, self._look()),
                 "n_cliques_clip": len(self.state.css.hyper),
                 "n_cliques_dino": len(self.afv.hyper),

@@ -111,7 +111,7 @@ def naive_tda(pack: FeaturePack, method: Tda) -> list[Array]:
         if len(views) == 1:
             kept = np.array([0])
         else:
-            entropies = -(p * np.log(p + 1e-6)).sum(axis=1)
+            entropies = -(p * np.log(p)).sum(axis=1)
             kept = np.argsort(entropies)[: max(1, int(method.confident * len(views)))]
         feature, mean_logits, row = views[kept].mean(axis=0), logits[kept].mean(axis=0), p[kept].mean(axis=0)
         loss = -(row * np.log(row + 1e-300)).sum()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_tta.ops import affinity, as_float32, confident_views, entropy, logits_entropy, softmax, unit
+from cosmic_tta.ops import affinity, as_float32, confident_look, confident_views, entropy, logits_entropy, softmax, unit
 
 RNG = np.random.default_rng(0)
 
@@ -32,9 +32,14 @@ def test_the_two_entropies_agree() -> None:
 def test_confident_views_are_the_surest_and_at_least_one() -> None:
     sharpness = np.array([1, 9, 3, 7, 0, 2, 8, 4, 6, 5])
     views = softmax(as_float32(sharpness[:, None] * np.eye(3)[0]))
-    assert confident_views(views, 0.3).tolist() == [1, 6, 3]
-    assert confident_views(views, 0.0).tolist() == [1]
-    assert confident_views(views[:1], 0.1).tolist() == [0]
+    entropies = entropy(views, 1e-6)
+    assert confident_views(entropies, 0.3).tolist() == [1, 6, 3]
+    assert confident_views(entropies, 0.0).tolist() == [1]
+    assert confident_views(entropies[:1], 0.1).tolist() == [0]
+    look = confident_look(views, 0.3)
+    assert (look.kept.tolist(), look.label) == ([1, 6, 3], 0)
+    mean = views[[1, 6, 3]].mean(axis=0)
+    assert abs(look.entropy + float((mean * np.log(mean)).sum())) < 1e-5
 
 
 def test_affinity_is_one_at_cosine_one_and_falls() -> None:

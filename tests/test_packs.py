@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmic_tta.errors import PackError
+from cosmic_tta.errors import PackError, UnknownNameError
 from cosmic_tta.packs import FeaturePack, check_pack
 from cosmic_tta.synthetic import superclass_pack
 
@@ -163,6 +163,21 @@ def test_a_bad_row_is_an_error_that_names_the_image(folder: Path) -> None:
     edit_array("clip", spoil(7, 0))(folder)
     with pytest.raises(PackError, match="image 7: clip has a row of zeros"):
         FeaturePack.open(folder).sample(7)
+
+
+def test_auxiliary_features_can_be_taken_away_shuffled_or_drawn(pack: FeaturePack) -> None:
+    assert pack.aux is not None
+    assert pack.with_aux("given") is pack
+    assert pack.with_aux("none").aux is None
+    shuffled, random = pack.with_aux("shuffled", seed=1).aux, pack.with_aux("random", seed=1).aux
+    assert shuffled is not None
+    assert random is not None
+    assert not np.array_equal(shuffled, pack.aux)
+    np.testing.assert_array_equal(np.sort(shuffled, axis=0), np.sort(pack.aux, axis=0))
+    assert abs(float((random * pack.aux).sum(axis=1).mean())) < 0.1
+    assert pack.with_aux("none").with_aux("random").aux is None
+    with pytest.raises(UnknownNameError, match="unknown kind of auxiliary features 'nil'"):
+        pack.with_aux("nil")
 
 
 def test_there_is_no_pack_where_there_is_no_folder(tmp_path: Path) -> None:

@@ -50,6 +50,11 @@ def unit_rows(rows: NDArray[np.float64]) -> Floats:
     return scaled
 
 
+def off_unit(rng: np.random.Generator, *shape: int) -> Floats:
+    """Lengths that are not quite one."""
+    return rng.uniform(0.9993, 1.0007, shape).astype(np.float32)
+
+
 def near(centres: NDArray[np.float64], spread: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """Unit rows around given ones."""
     noise = rng.standard_normal(centres.shape) * spread / np.sqrt(centres.shape[-1])
@@ -97,6 +102,8 @@ def random_stream(seed: int, *, below_zero: bool = False) -> Stream:
     if below_zero:
         overrides["threshold"] = float(rng.uniform(-0.5, 0))
         overrides["aux_threshold"] = float(rng.uniform(-0.5, 0))
+    if rng.random() < 0.3:  # rows as float16 leaves them: unit to within 1e-3
+        texts, samples = texts * off_unit(rng, classes, 1), [(v * off_unit(rng, len(v), 1), a) for v, a in samples]
     parameters = Parameters(**overrides)
     if rng.random() < 0.3:
         betas = (float(rng.uniform(0.1, 2)), float(rng.uniform(0, 2)), float(rng.uniform(0, 2)))

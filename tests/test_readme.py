@@ -43,7 +43,7 @@ def test_every_other_example_runs(code: str, tmp_path: Path) -> None:
 def test_the_commands_of_the_readme_run_on_the_pack_of_its_example(tmp_path: Path) -> None:
     run(next(code for code in PYTHON if 'write("mine")' in code), tmp_path)
     commands = re.findall(r"^\$ (cosmic .*?)(?:\s+#.*)?$", README, flags=re.MULTILINE)
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         words = [str(Path(sys.executable).with_name("cosmic")), *command.split()[1:]]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
-from cosmic_tta import Cosmic, Dmn, Method, Support, Task, TipAdapter, make_method
+from cosmic_tta import Cosmic, Dmn, Method, State, Support, Task, TipAdapter, make_method
 from cosmic_tta.errors import InputError, SnapshotError
 from cosmic_tta.methods.cosmic import CosmicState
 from cosmic_tta.packs import FeaturePack
@@ -117,8 +117,14 @@ def put(name: str, make: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict
         (put("css.memory.cache.slots", lambda a: a.astype(np.float64)), "is float64"),
         (put("css.memory.cache.count", lambda a: a + 100), "contradicts itself"),
         (put("css.hyper.sizes", lambda a: a + 1), "contradict themselves"),
-        (put("css.hyper.anchors", lambda a: a * np.float32(np.nan)), "contradict themselves"),
-        (put("css.hyper.nodes", lambda a: a + 10**6), "outside its graph"),
+        (put("css.hyper.anchors", lambda a: a * np.float32(np.nan)), "css.hyper.anchors has NaN or infinity"),
+        (put("afv.memory.centres", lambda a: a + np.float32(np.inf)), "afv.memory.centres has NaN or infinity"),
+        (put("css.memory.cache.slots", lambda a: a * np.float32(1e9)), "contradicts itself"),
+        (put("css.memory.cache.sample", lambda a: np.where(a < 0, a, a + 99)), "speaks of samples that never came"),
+        (put("css.hyper.nodes", lambda a: a * 0), "do not cover their graph"),
+        (lambda header, _: header.update(aux_dim="x"), "its header makes no sense"),
+        (lambda header, _: header.update(class_names=[["a"]]), "its header makes no sense"),
+        (put("css.hyper.nodes", lambda a: a + 10**6), "do not cover their graph"),
         (put("seen", lambda a: np.array(-a)), "has seen -40 samples"),
     ],
 )
@@ -126,6 +132,19 @@ def test_a_forged_file_is_refused(file: Path, pack: FeaturePack, change: Any, sa
     rewrite(file, change)
     with pytest.raises(SnapshotError, match=said):
         load(file, METHOD, pack.task())
+
+
+def test_a_header_without_checksum_is_refused(file: Path, pack: FeaturePack) -> None:
+    rewrite(file, lambda header, _: header.pop("digest"), sign=False)
+    with pytest.raises(SnapshotError, match="its header makes no sense"):
+        load(file, METHOD, pack.task())
+    with pytest.raises(TypeError, match="recent is a list"):
+        state_arrays(ListState(pack.task(), seen=0, recent=[1]))
+
+
+@dataclass
+class ListState(State):
+    recent: list[int]
 
 
 def test_one_flipped_bit_is_noticed(file: Path, pack: FeaturePack) -> None:
@@ -161,7 +180,7 @@ def test_a_failed_write_leaves_the_old_file(
     before = file.read_bytes()
     METHOD.step(state, pack.sample(50))
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(SnapshotError, match="cannot write .* No space left on device; what was there is intact"):
+    with pytest.raises(SnapshotError, match="cannot write .* No space left on device"):
         save(file, METHOD, state)
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == [file.name]

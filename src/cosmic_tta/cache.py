@@ -67,7 +67,7 @@ class ClassCache:
         filled = self.filled()
         ok = (
             ((self.count >= 0) & (self.count <= self.shots)).all()
-            and np.isfinite(self.slots).all()
+            and (np.einsum("kld,kld->kl", self.slots, self.slots) < 1.01).all()
             and np.isfinite(self.entropy[filled]).all()
             and (self.sample[filled] >= 0).all()
             and (self.sample[~filled] == -1).all()

@@ -16,7 +16,7 @@ from cosmic_tta import METHODS, Support, __version__, make_method, parameters
 from cosmic_tta.errors import CosmicError, InputError, ParameterError, unknown_name
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.methods import split_name
-from cosmic_tta.packs import FeaturePack, check_pack
+from cosmic_tta.packs import AUX_KINDS, FeaturePack, check_pack
 from cosmic_tta.report import COLUMNS, Report, sections
 from cosmic_tta.streams import ORDERS, stream_order
 from cosmic_tta.synthetic import superclass_pack
@@ -30,7 +30,7 @@ app = typer.Typer(
 JsonFile = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
 ]
-DEFAULT = "cosmic"
+DEFAULT = "bayes_means,cosmic"  # what we recommend, beside COSMIC
 Packs = Annotated[list[Path], typer.Argument(metavar="PACK...", help="Folders of features.")]
 
 
@@ -64,6 +64,7 @@ def evaluate_packs(
         Path | None, typer.Option(metavar="PACK", help="Labelled training features for the few-shot methods.")
     ] = None,
     order: Annotated[str, typer.Option(help=f"How the images arrive: {', '.join(ORDERS)}.")] = "shuffle",
+    aux: Annotated[str, typer.Option(help=f"Auxiliary features: {', '.join(AUX_KINDS)}.")] = "given",
     seed: Annotated[int | None, typer.Option(help="Of the order; 0 unless told.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="S,S,...", help="Several seeds, one run each.")] = None,
     limit: Annotated[int | None, typer.Option(metavar="N", help="Stop after so many images.")] = None,
@@ -90,6 +91,7 @@ def evaluate_packs(
         for pack in opened:
             made[spec].init(pack.task())
     numbers = _seeds(seed, seeds, order)
+    opened[0].with_aux(aux)
     for pack in opened:
         for number in numbers:
             stream_order(order, len(pack), number, pack.labels, limit)
@@ -102,7 +104,9 @@ def evaluate_packs(
         for pack, spec, number in runs:
             with progress_bar(f"{spec} on {pack.name}, seed {number}") as watch:
                 preset = split_name(spec)[1]
-                run = score(made[spec], pack, preset=preset, order=order, seed=number, limit=limit, watch=watch)
+                run = score(
+                    made[spec], pack, preset=preset, order=order, aux=aux, seed=number, limit=limit, watch=watch
+                )
             reports.append(run.report)
             if samples:
                 _save_samples(run, samples, several=len(runs) > 1)
@@ -237,13 +241,13 @@ def demo(
             "seen through a shift that the texts know nothing of. No method sees a label."
         )
     reports = []
-    for spec in ("zero_shot", "tda", "dmn", "cosmic@official", "cosmic@paper", "cosmic"):
+    for spec in ("zero_shot", "tda", "dmn", "cosmic@official", "cosmic@paper", "cosmic", "bayes_means"):
         with progress_bar(spec) as watch:
             run = score(make_method(spec), pack, preset=split_name(spec)[1], seed=seed, watch=watch)
         reports.append(run.report)
     _show_reports(reports, json_file)
     if json_file != STDOUT:
-        say('Next, your own features ("Your own features" in the README): cosmic eval PACK --method cosmic,tda')
+        say('Next, your own features ("Your own features" in the README): cosmic eval PACK')
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

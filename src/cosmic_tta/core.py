@@ -25,7 +25,7 @@ UNIT_TOLERANCE = 1e-3  # a row in float16 is unit to within 1e-4
 LARGEST_SCALE = 1e6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """What stays fixed for one stream: the classes, their texts, the encoders."""
 
@@ -55,8 +55,10 @@ class Task:
             raise InputError(f"logit_scale must be a positive number; given {self.logit_scale!r}.")
         if not 0 < float(self.logit_scale) <= LARGEST_SCALE:
             raise InputError(f"logit_scale must be above 0, at most {LARGEST_SCALE:g}; given {self.logit_scale!r}.")
-        if self.aux_dim is not None and self.aux_dim < 1:
-            raise InputError(f"aux_dim must be at least 1, or None; given {self.aux_dim!r}.")
+        if self.aux_dim is not None:
+            if isinstance(self.aux_dim, bool) or not hasattr(self.aux_dim, "__index__") or self.aux_dim < 1:
+                raise InputError(f"aux_dim must be a whole number, at least 1, or None; given {self.aux_dim!r}.")
+            object.__setattr__(self, "aux_dim", int(self.aux_dim))
         object.__setattr__(self, "class_names", names)
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "logit_scale", float(self.logit_scale))
@@ -82,7 +84,7 @@ class Task:
         return hashlib.blake2b(self.text.tobytes(), digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """One encoded image. It carries no label."""
 
@@ -162,13 +164,13 @@ class Support:
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """The scores of one image, the branches behind them, and why."""
 
     scores: Array  # [K] non-negative, sum one
     parts: Mapping[str, Array]  # per branch [K]; `zero_shot` is always there
-    explain: Callable[[], Explanation] = field(default=Explanation, repr=False, compare=False)
+    explain: Callable[[], Explanation] = field(default=Explanation, repr=False)
 
     @property
     def label(self) -> int:
@@ -224,7 +226,8 @@ class Method(ABC, Generic[S]):
     @cached_property
     def fingerprint(self) -> str:
         """The method and its parameters in one line."""
-        return f"{self.name} with {values(self)}"
+        support = getattr(self, "support", None)
+        return f"{self.name} with {values(self)}" + (f" and support {support.digest}" if support else "")
 
     @final
     def init(self, task: Task) -> S:

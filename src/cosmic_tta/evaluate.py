@@ -77,38 +77,61 @@ def score(
     *,
     preset: str = "default",
     order: str = "shuffle",
+    aux: str = "given",
     seed: int = 0,
     limit: int | None = None,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run:
-    """Drain an evaluation into a report; `watch` sees every step. `preset` is the name to report."""
-    steps = []
+    """Drain an evaluation into a report; `watch` sees every step.
+
+    `preset` is the name to report; `aux` replaces the auxiliary features, see `FeaturePack.with_aux`.
+    """
+    pack = pack.with_aux(aux, seed)
+    indices, seconds, scores, parts = [], [], [], []  # not the predictions: each holds on to what explains it
     for progress in evaluate(method, pack, order, seed, limit):
-        steps.append((progress.index, progress.prediction, progress.seconds))
+        indices.append(progress.index)
+        seconds.append(progress.seconds)
+        scores.append(progress.prediction.scores)
+        parts.append(progress.prediction.parts)
         if watch:
             watch(progress)
-    indices = np.array([index for index, _, _ in steps], np.int64)
-    scores = np.stack([prediction.scores for _, prediction, _ in steps])
-    names = steps[0][1].parts
-    parts = {name: np.stack([prediction.parts[name] for _, prediction, _ in steps]) for name in names}
-    metrics = {}
+    run = Run(
+        report=_report(method, preset, pack, order, aux, seed, seconds, state_bytes(progress.state)),
+        order=np.array(indices, np.int64),
+        scores=np.stack(scores),
+        parts={name: np.stack([each[name] for each in parts]) for name in parts[0]},
+    )
     if pack.labels is not None:
-        metrics = measure(scores, parts["zero_shot"], np.asarray(pack.labels[indices]))
-    report = Report(
+        labels = np.asarray(pack.labels[run.order])
+        run.report.metrics.update(measure(run.scores, run.parts["zero_shot"], labels))
+    return run
+
+
+def _report(
+    method: Method[Any],
+    preset: str,
+    pack: FeaturePack,
+    order: str,
+    aux: str,
+    seed: int,
+    seconds: list[float],
+    size: int,
+) -> Report:
+    return Report(
         pack=pack.name,
         method=method.name,
         preset=preset,
         params=values(method),
         order=order,
+        aux=aux,
         seed=seed,
-        n=len(steps),
-        metrics=metrics,
-        ms_per_sample=1e3 * float(np.mean([seconds for _, _, seconds in steps])),
-        state_mb=state_bytes(progress.state) / 1e6,
+        n=len(seconds),
+        metrics={},
+        ms_per_sample=1e3 * float(np.mean(seconds)),
+        state_mb=size / 1e6,
         software=software(),
         machine=machine(),
     )
-    return Run(report, indices, scores, parts)
 
 
 def measure(scores: Array, zero_shot: Array, labels: Ints) -> dict[str, float]:

@@ -35,6 +35,7 @@ class Explanation:
     """Why a prediction came out as it did, space by space (`css`, `afv`, `clip`, ...)."""
 
     hyper_classes: dict[str, tuple[HyperClass, ...]] = field(default_factory=dict)
+    complete: dict[str, bool] = field(default_factory=dict)  # False: too many cliques, one a node stands for them
     inliers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     votes: dict[str, tuple[Vote, ...]] = field(default_factory=dict)
     reliability: dict[str, float] = field(default_factory=dict)  # of each space, from 0 to 1

@@ -136,7 +136,7 @@ def _largest_pairs(similarity: Array, count: int) -> tuple[Array, Ints, Ints]:
         cut = sample[int((1 - share) * len(sample))] if share < 1 else -np.inf
         left, right = np.nonzero(similarity > cut)
         upper = left < right
-        if upper.sum() >= count:
+        if upper.sum() >= count or share >= 1:
             break
         share *= 2
     left, right = left[upper], right[upper]

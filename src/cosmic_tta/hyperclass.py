@@ -72,6 +72,7 @@ class HyperClasses:
     nodes: Ints  # [sum of sizes]
     sizes: Ints  # [m]
     anchors: Array  # [m, D]
+    complete: bool = True  # whether these are all maximal cliques, or one a node because there were too many
 
     @classmethod
     def empty(cls, dim: int) -> HyperClasses:
@@ -79,13 +80,15 @@ class HyperClasses:
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, dim), np.float32))
 
     @classmethod
-    def of(cls, cliques: Sequence[tuple[int, ...]], features: Array, *, cosine: bool) -> HyperClasses:
+    def of(
+        cls, cliques: Sequence[tuple[int, ...]], features: Array, *, cosine: bool, complete: bool = True
+    ) -> HyperClasses:
         """Anchor each clique at the mean of its nodes' features; at unit length for a true cosine."""
         sizes = np.array([len(clique) for clique in cliques], np.int64)
         nodes = np.array([node for clique in cliques for node in clique], np.int64)
         sums = np.add.reduceat(features[nodes], np.cumsum(sizes) - sizes, axis=0)
         anchors = as_float32(sums / sizes[:, None].astype(np.float32))
-        return cls(nodes, sizes, unit(anchors) if cosine else anchors)
+        return cls(nodes, sizes, unit(anchors) if cosine else anchors, complete)
 
     def __len__(self) -> int:
         return len(self.sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +39,26 @@ def logits_entropy(logits: Array) -> Array:
     return value
 
 
-def confident_views(probabilities: Array, share: float) -> Ints:
-    """Return the views of least entropy, the surest first.
-
-    `share` of the V views is kept, rounded down, but never fewer than one.
-    """
-    keep = max(1, int(share * len(probabilities)))
-    kept: Ints = np.argsort(entropy(probabilities, 1e-6), kind="stable")[:keep]
+def confident_views(entropies: Array, share: float) -> Ints:
+    """Return the views of least entropy, the surest first: a share of them, rounded down, at least one."""
+    keep = max(1, int(share * len(entropies)))
+    kept: Ints = np.argsort(entropies, kind="stable")[:keep]
     return kept
+
+
+class Look(NamedTuple):
+    """What the confident views of an image say of it."""
+
+    kept: Ints  # the views, the surest first
+    label: int  # pseudo-label: argmax of their mean probability
+    entropy: float  # of that mean
+
+
+def confident_look(probabilities: Array, share: float) -> Look:
+    """Let the confident views [V, K] give an image its pseudo-label and how sure it is."""
+    kept = confident_views(entropy(probabilities, 1e-6), share)
+    mean = probabilities[kept].mean(axis=0)
+    return Look(kept, int(mean.argmax()), float(entropy(mean, 1e-8)))
 
 
 def affinity(cosine: Array, sharpness: float) -> Array:

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.core import UNIT_TOLERANCE, Sample, Support, Task
-from cosmic_tta.errors import CosmicError, PackError
-from cosmic_tta.ops import as_float32
+from cosmic_tta.errors import CosmicError, PackError, unknown_name
+from cosmic_tta.ops import as_float32, unit
 
 FORMAT = 1
 BLOCK = 4096  # rows checked at once
 FLOATS = ("float16", "float32")
+AUX_KINDS = ("given", "none", "shuffled", "random")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,23 @@ class FeaturePack:
         if self.labels is None:
             raise PackError(f"pack {self.name!r} has no labels.npy; a support set needs labels.")
         return Support(as_float32(self.clip[:, 0]), np.array(self.labels), self.class_names)
+
+    def with_aux(self, kind: str, seed: int = 0) -> FeaturePack:
+        """Return the pack with its auxiliary features as `given`, `none` of them, `shuffled` or `random`.
+
+        Shuffled between images or drawn anew they say nothing: what a method makes of them shows whether it
+        notices.
+        """
+        if kind not in AUX_KINDS:
+            raise unknown_name("kind of auxiliary features", kind, AUX_KINDS)
+        if kind == "given" or self.aux is None:
+            return self
+        rng = np.random.default_rng([seed, 1])  # not the order's own stream of numbers
+        if kind == "none":
+            return replace(self, aux=None)
+        if kind == "shuffled":
+            return replace(self, aux=self.aux[rng.permutation(len(self))])
+        return replace(self, aux=unit(as_float32(rng.standard_normal(self.aux.shape))))
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> FeaturePack:

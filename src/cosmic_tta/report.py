@@ -26,6 +26,7 @@ class Report:
     preset: str
     params: dict[str, Any]
     order: str
+    aux: str
     seed: int
     n: int
     metrics: dict[str, float]
@@ -41,7 +42,7 @@ class Report:
         if self.method not in METHODS:
             return name
         kind = METHODS[self.method]
-        usual = {key: row["default"] for key, row in describe(kind).items()} | dict(kind.presets[self.preset])
+        usual = {key: row["default"] for key, row in describe(kind).items()} | dict(kind.presets.get(self.preset, {}))
         changed = [f"{key}={value}" for key, value in self.params.items() if value != _plain(usual.get(key))]
         return " ".join([name, *changed])
 
@@ -99,14 +100,17 @@ def sections(reports: Iterable[Report]) -> dict[str, list[tuple[str, ...]]]:
 
     Zero-shot stands beside every method; ± is the deviation between seeds.
     """
-    streams: dict[tuple[str, str, int], dict[str, list[Report]]] = {}
+    streams: dict[tuple[str, str, str], dict[str, list[Report]]] = {}
     for report in reports:
-        methods = streams.setdefault((report.pack, report.order, report.n), {})
+        methods = streams.setdefault((report.pack, report.order, report.aux), {})
         methods.setdefault(report.title, []).append(report)
     tables = {}
-    for (pack, order, n), methods in streams.items():
+    for (pack, order, aux), methods in streams.items():
+        sizes = sorted({report.n for group in methods.values() for report in group})
+        n = " to ".join(map(str, sizes[:1] + sizes[1:][-1:]))
+        order = order if aux == "given" else f"{order}, aux {aux}"
         seeds = sorted({report.seed for group in methods.values() for report in group})
-        seeded = "" if order == "given" else f", seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        seeded = "" if order.startswith("given") else f", seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
         tables[f"{pack}: {n} images, {order}{seeded}"] = [_row(title, group) for title, group in methods.items()]
     return tables
 

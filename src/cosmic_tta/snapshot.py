@@ -12,12 +12,13 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.core import Method, State, Task
-from cosmic_tta.errors import SnapshotError
+from cosmic_tta.errors import InputError, SnapshotError
 from cosmic_tta.parameters import values
 from cosmic_tta.state import arrays_digest, state_arrays, state_digest
 
@@ -51,7 +52,7 @@ def save(file: str | os.PathLike[str], method: Method[S], state: S) -> None:
     path = Path(file)
     header = {"cosmic_tta": json.dumps(_header(method, state), ensure_ascii=False)}
     content = to_bytes(state_arrays(state), header)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}.unfinished")
     try:
         with open(unfinished, "wb") as out:
             out.write(content)
@@ -60,7 +61,7 @@ def save(file: str | os.PathLike[str], method: Method[S], state: S) -> None:
         unfinished.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        raise SnapshotError(f"cannot write {str(path)!r}: {error.strerror}; what was there is intact.") from error
+        raise SnapshotError(f"cannot write {str(path)!r}: {error.strerror}.") from error
     finally:
         with suppress(OSError):
             unfinished.unlink()
@@ -79,9 +80,12 @@ def _sync_folder(folder: Path) -> None:
 def load(file: str | os.PathLike[str], method: Method[S], task: Task) -> S:
     """Read a state that `save` wrote for this method and this task; anything else is refused with what differs."""
     header, arrays = _read(Path(file))
-    if header.get("aux_dim") is not None and task.aux_dim is None:
-        task = replace(task, aux_dim=header["aux_dim"])  # the first sample told it
-    state = method.init(task)
+    try:
+        if header["aux_dim"] is not None and task.aux_dim is None:
+            task = replace(task, aux_dim=header["aux_dim"])  # the first sample told it
+        state = method.init(task)
+    except (MemoryError, InputError) as error:
+        raise SnapshotError(f"{str(file)!r} cannot be loaded: {error}") from error
     _refuse_differences(file, header, _header(method, state))
     expected = state_arrays(state)
     if set(arrays) != set(expected):
@@ -91,6 +95,9 @@ def load(file: str | os.PathLike[str], method: Method[S], task: Task) -> S:
     if arrays_digest(arrays) != header["digest"]:
         raise SnapshotError(f"{str(file)!r} is damaged: its contents do not match their checksum.")
     _fill(state, arrays)
+    for name, array in arrays.items():
+        if name.endswith(".sample") and (array >= state.seen).any():
+            raise SnapshotError(f"{str(file)!r} is damaged: {name} speaks of samples that never came.")
     return state
 
 
@@ -108,6 +115,14 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         given = header.get("format") if isinstance(header, dict) else None
         raise SnapshotError(f"{str(path)!r} has the format {given!r}; this version reads format {FORMAT}.")
+    sound = (
+        isinstance(header.get("digest"), str)
+        and type(header.get("aux_dim")) in (int, type(None))
+        and isinstance(header.get("class_names"), list)
+        and all(isinstance(name, str) for name in header["class_names"])
+    )
+    if not sound:
+        raise SnapshotError(f"{str(path)!r} is damaged: its header makes no sense.")
     return header, arrays
 
 
@@ -147,6 +162,8 @@ def _check_array(file: str | os.PathLike[str], name: str, array: NDArray[Any], e
             f"{str(file)!r}: {name} is {array.dtype} {list(array.shape)}; "
             f"expected {expected.dtype} {list(expected.shape)}."
         )
+    if array.dtype.kind == "f" and not name.endswith(".entropy") and not np.isfinite(array).all():
+        raise SnapshotError(f"{str(file)!r} is damaged: {name} has NaN or infinity.")
 
 
 def _fill(state: Any, arrays: dict[str, NDArray[Any]], prefix: str = "") -> None:
@@ -157,6 +174,6 @@ def _fill(state: Any, arrays: dict[str, NDArray[Any]], prefix: str = "") -> None
         elif isinstance(value, np.ndarray):
             object.__setattr__(state, part.name, arrays[name])
         elif isinstance(value, (int, float)):
-            setattr(state, part.name, type(value)(arrays[name]))
+            object.__setattr__(state, part.name, type(value)(arrays[name]))
     if hasattr(state, "validate"):
         state.validate()

@@ -21,6 +21,9 @@ def leaves(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(value, f"{name}.")
         elif isinstance(value, (np.ndarray, int, float)):
             yield name, value
+        elif not (value is None or isinstance(value, Task) or name == "made_by"):
+            kind = type(value).__name__
+            raise TypeError(f"a state holds arrays, numbers and dataclasses of them; {name} is a {kind}")
 
 
 def state_arrays(state: State) -> dict[str, NDArray[Any]]:

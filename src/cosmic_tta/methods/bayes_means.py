@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil, exp, inf, log
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
@@ -28,8 +28,8 @@ class Space:
     """One feature space: its kept samples as they came, and how a feature is standardised in it."""
 
     kept: Array  # [M, D]
-    moment: NDArray[np.float64]  # [D] sum of x over all samples
-    moment2: NDArray[np.float64]  # [D] sum of x²
+    moment: NDArray[np.float64]  # [D] weighted sum of x over all samples
+    moment2: NDArray[np.float64]  # [D] weighted sum of x²
     centre: Array  # [D] in use
     scale: Array  # [D]
     draft_centre: Array  # [D] of the sweep under way; between sweeps the one in use
@@ -41,7 +41,7 @@ class Sums:
     """What standardised samples add up to in one space."""
 
     classes: Array  # [K, D] sum of z_k·x
-    total: Array  # [D] sum of x
+    total: Array  # [D] weighted sum of x
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Tally:
 
     mass: Array  # [K] sum of z_k
     square: Array  # [K] sum of z_k²
-    number: float
+    number: float  # of samples, as they weigh in the running mean
     clip: Sums
     aux: Sums | None
 
@@ -64,14 +64,24 @@ class Tally:
         nothing = np.zeros((2, task.classes), np.float32)
         return cls(nothing[0], nothing[1], 0.0, sums(task.dim), None if task.aux_dim is None else sums(task.aux_dim))
 
-    def add(self, labels: Array, features: tuple[Array, ...]) -> None:
-        """Count samples in: soft labels [B, K], standardised features [B, D] of each space."""
+    def add(self, labels: Array, features: tuple[Array, ...], weights: Array) -> None:
+        """Count samples in: soft labels [B, K], standardised features [B, D] of each space, weights [B] in the mean."""
         self.mass += labels.sum(axis=0)
         self.square += (labels * labels).sum(axis=0)
-        self.number += len(labels)
+        self.number += float(weights.sum())
         for sums, rows in zip(self.spaces(), features, strict=True):
             sums.classes += labels.T @ rows
-            sums.total += rows.sum(axis=0)
+            sums.total += weights @ rows
+
+    def fade(self, share: float) -> None:
+        """Let the samples count for less."""
+        keep = np.float32(share)
+        self.mass *= keep
+        self.square *= keep * keep
+        self.number *= share
+        for sums in self.spaces():
+            sums.classes *= keep
+            sums.total *= keep
 
     def spaces(self) -> tuple[Sums, ...]:
         """The sums of the spaces that there are."""
@@ -90,14 +100,17 @@ class BayesMeansState(State):
     frozen: Tally  # of those that left the ring
     reference: Tally  # of a sweep's last whole pass
     draft: Tally  # of a sweep's pass under way
+    moment0: float  # sum of the weights behind the spaces' moments
     zero_shot_mass: Array  # [K] sum of zero-shot probabilities
     prior_mass: Array  # [K] sum of exp(prior)
     recent: Array  # [K] class mix of the last few samples
-    same: float  # evidence that a sample follows the recent mix ...
-    trials: float  # ... out of so many samples
+    same: float  # samples that followed the recent mix ...
+    trials: float  # ... out of so many
+    odds: float  # log-odds that the stream is correlated at all
     next_sweep: int
     sweep: int  # the pass under way; IDLE between sweeps
     cursor: int  # rows of the ring that this pass has done
+    relabelled: int  # rows that the last step labelled anew
 
     def spaces(self) -> tuple[Space, ...]:
         """The spaces that there are."""
@@ -105,11 +118,14 @@ class BayesMeansState(State):
 
 
 class Mood(NamedTuple):
-    """How correlated the stream looks, and what follows from it."""
+    """What the stream looks like, and what follows from it."""
 
-    kappa: float  # share of samples explained by the recent class mix
+    kappa: float  # share of samples that the recent class mix explains
     ease: float  # how much the bias terms count, from 1 down to 0
-    trust: float  # how much the class means count, from 1 down to a half
+    trust: float  # how much the class means count, from 1 down
+    doubt: float  # chance that what a class has learned is wrong, from 0 up
+    uneven: float  # how much one class dominates, from 0 to 1
+    balance: float  # how much a frequent class is kept from ruling the mean, from 0 to 1
 
 
 @final
@@ -127,6 +143,7 @@ class BayesMeans(Method[BayesMeansState]):
     sharpness: float = param(10.0, "effective dimensions of a space: how sharply a class mean speaks", range=(0, LARGE))
     items_per_class: int = param(16, "kept samples a class, the oldest leaves first; 0 keeps all", range=(0, LARGE))
     rows_per_step: int = param(16, "kept samples that a step labels anew; 0: all at once", range=(0, LARGE))
+    remember: float = param(0.5, "share of what departed samples count that stays at each sweep", range=(0, 1))
     first_sweep: int = param(20, "samples before the first sweep", range=(1, LARGE))
     sweep_ratio: float = param(1.25, "growth of the stream from one sweep to the next", range=(1, LARGE))
     variance_prior: float = param(20.0, "samples' worth of shrinkage of each dimension's variance", range=(0, LARGE))
@@ -134,6 +151,11 @@ class BayesMeans(Method[BayesMeansState]):
     zero_shot_pull: float = param(0.5, "most that a class which zero-shot overrates is held back", range=(0, LARGE))
     frequency_pull: float = param(0.5, "how far a class is helped by being frequent", range=(0, LARGE))
     temporal: bool = param(True, "use the recent class mix when the stream turns out to be correlated")
+    proof: float = param(100.0, "samples' worth of doubt that a stream is correlated", range=(0, LARGE))
+    gradual: bool = param(True, "a correlated stream is met gradually; else in full from κ = 0.3 or 0.4 on")
+    doubt: float = param(0.5, "most doubt of what a class has learned in a correlated stream", range=(0, 0.99))
+    lean: float = param(0.5, "how far the class means yield where one class dominates", range=(0, 1))
+    balanced: bool = param(True, "where one class dominates, trust frequencies more and balance the running mean")
 
     def _init(self, task: Task) -> BayesMeansState:
         classes, items = task.classes, task.classes * self.items_per_class
@@ -154,14 +176,17 @@ class BayesMeans(Method[BayesMeansState]):
             frozen=Tally.empty(task),
             reference=Tally.empty(task),
             draft=Tally.empty(task),
+            moment0=0.0,
             zero_shot_mass=np.zeros(classes, np.float32),
             prior_mass=np.zeros(classes, np.float32),
             recent=np.full(classes, 1 / classes, np.float32),
             same=0.0,
-            trials=5.0,
+            trials=max(5.0, classes / 4) if self.proof else 5.0,
+            odds=0.0,
             next_sweep=self.first_sweep,
             sweep=IDLE,
             cursor=0,
+            relabelled=0,
         )
 
     def _predict(self, state: BayesMeansState, sample: Sample, *, learn: bool) -> Prediction:
@@ -177,34 +202,55 @@ class BayesMeans(Method[BayesMeansState]):
         # Zero-shot is the prior, each space's class means a likelihood.
         zero_shot_mass = state.zero_shot_mass + zero_shot
         bias = self._bias(zero_shot_mass, live.mass, mood)
-        score = prior - bias
         parts, reliability = {"zero_shot": zero_shot}, {}
         features = tuple(
             standardise(x, space.centre, space.scale) for x, space in zip(raw, state.spaces(), strict=True)
         )
+        means = np.zeros_like(prior)
         for name, x, sums in zip(("clip", "aux"), features, live.spaces(), strict=False):
             total = sums.total + x
             evidence, rho = self._evidence(x[None], live, sums.classes, total, live.number + 1, mood.trust)
-            score = score + evidence[0]
+            means += evidence[0]
             parts[name], reliability[name] = softmax(evidence[0]), rho
-        scores = softmax(score)
+        scores = softmax(prior - bias + self._doubted(means, mood.trust, len(features), mood))
 
         explain = self._explain(state, sample, int(scores.argmax()), reliability, bias)
         if learn:
             state.zero_shot_mass = zero_shot_mass
-            self._follow(state, zero_shot, scores, mood)
-            self._keep(state, raw, features, prior, scores)
+            self._follow(state, zero_shot, scores)
+            self._keep(state, raw, features, prior, scores, mood)
             self._sweep(state, mood)
         return Prediction(scores, parts, explain)
 
     def _mood(self, state: BayesMeansState) -> Mood:
         kappa = state.same / state.trials if self.temporal else 0.0
-        return Mood(kappa, _ramp(1 - (kappa - 0.1) / 0.2), 1 - 0.5 * _ramp((kappa - 0.1) / 0.3))
+        if self.proof:
+            kappa /= 1 + exp(-min(max(state.odds, -30.0), 30.0))
+        uneven = unevenness(state.live.mass)
+        lean = 1 - self.lean * uneven
+        uneven *= self.balanced
+        free = _ramp(1 - (kappa - 0.1) / 0.2)  # of correlation: 1 up to κ = 0.1, 0 from 0.3 on
+        if not self.gradual:
+            return Mood(kappa, free, lean * (1 - 0.5 * _ramp((kappa - 0.1) / 0.3)), 0.0, uneven, free * uneven)
+        level = max(0.0, kappa - 0.1) / 0.9
+        return Mood(kappa, 1 - level, lean * (1 - 0.5 * level), self.doubt * level, uneven, free * uneven)
 
     def _bias(self, zero_shot_mass: Array, mass: Array, mood: Mood) -> Array:
         """Hold back the classes that zero-shot overrates, help those that are frequent."""
         overrated = np.clip(_tilt(zero_shot_mass, 1), -self.zero_shot_pull, self.zero_shot_pull)
-        return as_float32(mood.ease * (overrated - self.frequency_pull * _tilt(mass, 10)))
+        frequent = (1 + 0.5 * mood.uneven) * self.frequency_pull * _tilt(mass, 10 - 5 * mood.uneven)
+        if self.balanced and mass.any():
+            # Or zero-shot's favourites would grow without bound; a class that is half of all may have more.
+            most = self.zero_shot_pull + float(mass.max() / mass.sum())
+            frequent = np.clip(frequent, -most, most)
+        return as_float32(mood.ease * (overrated - frequent))
+
+    def _weights(self, mass: Array, labels: Array, mood: Mood) -> Array:
+        """Return how much samples [B, K] weigh in the running mean: less, the more of their class there are."""
+        if not mood.balance:
+            return np.ones(len(labels), np.float32)
+        share = np.minimum(1, mass.mean() / np.maximum(mass, np.float32(1e-9)))  # [K]
+        return as_float32(1 - mood.balance * (1 - labels @ share))
 
     def _evidence(
         self, rows: Array, tally: Tally, sums: Array, total: Array, number: float, trust: float
@@ -216,14 +262,17 @@ class BayesMeans(Method[BayesMeansState]):
         """
         g = total / np.float32(number + self.mean_prior)  # [D]
         gg = float(g @ g)
-        rest = np.float32(1 - gg)
+        rest = np.float32(max(1 - gg, 1e-6))
         mass = tally.mass
         towards = unit(rows - g)  # [B, D]
         sg = sums @ g  # [K]
         cosine = (towards @ sums.T - np.outer(towards @ g, mass)) / np.sqrt(rest)  # [B, K] x·c_k
         length = (np.einsum("kd,kd->k", sums, sums) - 2 * mass * sg + mass * mass * np.float32(gg)) / rest  # [K] |c_k|²
-        within = float((length - tally.square).sum()) + 6
-        pairs = float((mass * mass - tally.square).sum()) + 20
+        # Pairs of a frequent class count less, or the largest class alone would say how tight classes are.
+        say = 1 / (mass + 1) if self.balanced else np.ones_like(mass)  # [K]
+        few = float(say @ mass) / max(float(mass.sum()), 1e-9) if mass.any() else 1.0
+        within = float(say @ (length - tally.square)) + 6 * few
+        pairs = float(say @ (mass * mass - tally.square)) + 20 * few
         rho = np.float32(min(max(1.1 * within / pairs, 0.01), 0.9))
         precision = mass * rho + 1 - rho
         gain = rho / precision
@@ -231,43 +280,64 @@ class BayesMeans(Method[BayesMeansState]):
         distance = (1 - 2 * gain * cosine + gain * gain * length) / spread
         return as_float32(-0.5 * self.sharpness * trust * (np.log(spread) + distance)), float(rho)
 
-    def _follow(self, state: BayesMeansState, zero_shot: Array, scores: Array, mood: Mood) -> None:
+    def _doubted(self, evidence: Array, trust: float, spaces: int, mood: Mood) -> Array:
+        """Mix the evidence of all spaces with that of a novel class: whoever doubts a class forgets it."""
+        if not mood.doubt:
+            return evidence
+        novel = -0.5 * self.sharpness * trust * spaces
+        return as_float32(np.logaddexp(log(1 - mood.doubt) + evidence, log(mood.doubt) + novel))
+
+    def _follow(self, state: BayesMeansState, zero_shot: Array, scores: Array) -> None:
         """Judge whether the recent class mix or the overall one foresaw this sample, then move the mix."""
         if not self.temporal:
             return
-        share = max(mood.kappa, 0.05)
-        mass = state.live.mass + 10
+        classes, mass = len(zero_shot), state.live.mass
+        share = max(state.same / state.trials, 0.05)
         recent = share * float(state.recent @ zero_shot)
-        overall = (1 - share) * float(mass @ zero_shot) / float(mass.sum())
+        overall = (1 - share) * float((mass + 10) @ zero_shot) / (float(mass.sum()) + 10 * classes)
+        if self.proof:
+            frequencies = float((mass + self.proof / classes) @ zero_shot) / (float(mass.sum()) + self.proof)
+            state.odds += log((recent + overall) / frequencies)
         state.same += recent / (recent + overall)
         state.trials += 1
         state.recent = np.float32(0.8) * state.recent + np.float32(0.2) * scores
 
     def _keep(
-        self, state: BayesMeansState, raw: tuple[Array, ...], features: tuple[Array, ...], prior: Array, label: Array
+        self,
+        state: BayesMeansState,
+        raw: tuple[Array, ...],
+        features: tuple[Array, ...],
+        prior: Array,
+        label: Array,
+        mood: Mood,
     ) -> None:
         """Count the sample in and put it into the ring; what it pushes out goes on counting, frozen."""
         if not self.items_per_class:
             _grow(state)
         slot = state.seen % len(state.prior)
-        ahead = state.sweep == IDLE or slot >= state.cursor  # a pass under way will still come to this slot
+        passed = state.sweep != IDLE and slot < state.cursor  # a pass under way has done this slot already
+        mass = state.live.mass
         if state.seen >= len(state.prior):
+            old = state.label[slot][None]
+            weight = self._weights(mass, old, mood)
             left = tuple(
                 standardise(space.kept[slot], space.draft_centre, space.draft_scale)[None] for space in state.spaces()
             )
-            state.frozen.add(state.label[slot][None], left)
-            if ahead and state.sweep != IDLE:
-                state.draft.add(state.label[slot][None], left)
+            state.frozen.add(old, left, weight)
+            if state.sweep != IDLE and not passed:
+                state.draft.add(old, left, weight)
+        weight = self._weights(mass, label[None], mood)
         for space, x in zip(state.spaces(), raw, strict=True):
             space.kept[slot] = x
-            space.moment += x
-            space.moment2 += x.astype(np.float64) ** 2
+            space.moment += weight[0] * x
+            space.moment2 += weight[0] * x.astype(np.float64) ** 2
+        state.moment0 += float(weight[0])
         state.prior[slot], state.label[slot] = prior, label
         state.prior_mass = state.prior_mass + softmax(prior)
-        state.live.add(label[None], tuple(x[None] for x in features))
-        if not ahead:
+        state.live.add(label[None], tuple(x[None] for x in features), weight)
+        if passed:
             drafted = (standardise(x, s.draft_centre, s.draft_scale) for x, s in zip(raw, state.spaces(), strict=True))
-            state.draft.add(label[None], tuple(x[None] for x in drafted))
+            state.draft.add(label[None], tuple(x[None] for x in drafted), weight)
 
     def _sweep(self, state: BayesMeansState, mood: Mood) -> None:
         """Go on with the sweep under way, or begin one when it is time: so many rows, then enough for this step."""
@@ -275,14 +345,17 @@ class BayesMeans(Method[BayesMeansState]):
         if state.sweep == IDLE and number >= state.next_sweep:
             state.next_sweep = ceil(self.sweep_ratio * number)
             state.sweep, state.cursor = 0, 0
+            state.frozen.fade(self.remember)
             state.draft = deepcopy(state.frozen)
-            if not state.frozen.number:  # what left the ring can't be standardised anew
+            if state.seen < len(state.prior):  # what left the ring can't be standardised anew
                 self._fit(state, number)
         kept = min(number, len(state.prior))
         budget = self.rows_per_step or inf
+        state.relabelled = 0
         while state.sweep != IDLE and budget > 0:
             end = int(min(state.cursor + budget, kept))
             budget -= end - state.cursor
+            state.relabelled += end - state.cursor
             self._relabel(state, slice(state.cursor, end), mood)
             state.cursor = end
             if end == kept:
@@ -291,8 +364,8 @@ class BayesMeans(Method[BayesMeansState]):
     def _fit(self, state: BayesMeansState, number: int) -> None:
         """Standardise by the mean and the shrunken variance of each dimension."""
         for space in state.spaces():
-            mean = space.moment / number
-            variance = np.maximum(space.moment2 / number - mean * mean, 0)
+            mean = space.moment / state.moment0
+            variance = np.maximum(space.moment2 / state.moment0 - mean * mean, 0)
             average = variance.mean()
             variance = (number * variance + self.variance_prior * average) / (number + self.variance_prior)
             space.draft_centre = as_float32(mean)
@@ -306,10 +379,12 @@ class BayesMeans(Method[BayesMeansState]):
         score = state.prior[rows] - self._bias(state.zero_shot_mass, mass, mood)
         features = tuple(standardise(s.kept[rows], s.draft_centre, s.draft_scale) for s in state.spaces())
         if trust:
+            means = np.zeros_like(score)
             for x, sums in zip(features, reference.spaces(), strict=True):
-                score += self._evidence(x, reference, sums.classes, sums.total, reference.number, trust)[0]
+                means += self._evidence(x, reference, sums.classes, sums.total, reference.number, trust)[0]
+            score += self._doubted(means, trust, len(features), mood)
         label = softmax(score)
-        state.draft.add(label, features)
+        state.draft.add(label, features, self._weights(mass, label, mood))
         if state.sweep == IDLE - 1:
             state.label[rows] = label
 
@@ -346,6 +421,12 @@ class BayesMeans(Method[BayesMeansState]):
 def standardise(rows: Array, centre: Array, scale: Array) -> Array:
     """Centre and scale each dimension, then unit length; before the first sweep nothing changes."""
     return unit((rows - centre) * scale)
+
+
+def unevenness(mass: Array) -> float:
+    """By how much class sizes vary beyond chance: 0 for even ones, 1 where a class dominates."""
+    mean = float(mass.mean())
+    return _ramp((float(mass.var()) - mean) / (mean + 1) ** 2 - 0.25)
 
 
 def _ramp(value: float) -> float:

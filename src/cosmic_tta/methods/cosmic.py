@@ -17,11 +17,12 @@ from cosmic_tta.errors import SnapshotError
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.graph import degeneracy_threshold, degree_threshold, first_order, grown_threshold, second_order
 from cosmic_tta.hyperclass import CentreKind, ClassMemory, HyperClasses, Rounding
-from cosmic_tta.ops import Array, Bools, Ints, affinity, confident_views, entropy, logits_entropy, softmax, unit
+from cosmic_tta.ops import Array, Bools, Ints, affinity, confident_look, logits_entropy, softmax, unit
 from cosmic_tta.parameters import LARGE, param
 
 # A preset says all that it depends on, so that a change of our default leaves it alone.
 PAPER: Mapping[str, Any] = {
+    "confident": 0.1,
     "stored": "plain",
     "shots": 8,
     "aux_shots": 8,
@@ -47,6 +48,7 @@ PAPER: Mapping[str, Any] = {
     "weights": (1.0, 1.0, 1.0),
 }
 OFFICIAL: Mapping[str, Any] = {
+    "confident": 0.1,
     "stored": "confident",
     "shots": 8,
     "aux_shots": 8,
@@ -94,10 +96,9 @@ class CosmicState(State):
         """Refuse hyper-classes of nodes that the graphs do not have."""
         super().validate()
         for space, nodes in ((self.css, 2 * self.task.classes), (self.afv, self.task.classes)):
-            if space is not None and (space.hyper.nodes >= nodes).any():
-                raise SnapshotError(
-                    "a hyper-class in the saved state has a node outside its graph; the file is damaged."
-                )
+            built = space is not None and (self.seen > 0 or len(space.hyper) > 0)
+            if built and not np.array_equal(np.unique(space.hyper.nodes), np.arange(nodes)):  # type: ignore[union-attr]
+                raise SnapshotError("saved hyper-classes do not cover their graph; the file is damaged.")
 
 
 class Rule(NamedTuple):
@@ -151,7 +152,7 @@ class Cosmic(Method[CosmicState]):
     aux_cache: bool = param(False, "report the auxiliary cache's own prediction too; it takes no part in the sum")
     centre: CentreKind = param("attention", "how a class's CLIP centre is made")
     aux_centre: CentreKind = param("mean", "how a class's auxiliary centre is made")
-    attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, LARGE))
+    attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, 40))
     ema_decay: float = param(0.9, "how much of an `ema` centre stays", range=(0, 1))
     text_slot: bool = param(False, "the text takes part in its class's CLIP centre as one slot more")
     unit_aux_centres: bool = param(True, "auxiliary centres have unit length")
@@ -201,15 +202,14 @@ class Cosmic(Method[CosmicState]):
         # Zero-shot, the confident views, the pseudo-label.
         views = softmax(scale * (sample.clip @ task.unit_text.T))  # [V, K]
         zero_shot = views[0]
-        kept = confident_views(views, self.confident)
-        mean = views[kept].mean(axis=0)
-        label, surprise = int(mean.argmax()), float(entropy(mean, 1e-8))
+        look = confident_look(views, self.confident)
+        label, surprise = look.label, look.entropy
 
         # CSS: the sample enters the CLIP cache; texts and visual centres answer.
         memory, changed = state.css.memory, False
         if learn:
-            feature = query if self.stored == "plain" else sample.clip[kept].mean(axis=0)
-            changed = memory.learn(self.centre, self.ema_decay, label, unit(feature), surprise, state.seen)
+            feature = query if self.stored == "plain" else unit(sample.clip[look.kept].mean(axis=0))
+            changed = memory.learn(self.centre, self.ema_decay, label, feature, surprise, state.seen)
         text_slot = task.unit_text if self.text_slot else None
         centres = unit(memory.centres_for(query, self.attention_beta, text_slot))  # [K, D]
         clip_cache = softmax(scale * (centres @ query))
@@ -242,7 +242,7 @@ class Cosmic(Method[CosmicState]):
             branches["afv"] = (state.afv, afv, query)
 
         total = mixed.sum()
-        scores = mixed / total if total > 0 else zero_shot  # where nothing weighs, zero-shot answers
+        scores = zero_shot if total == 0 else mixed / total  # where nothing weighs, zero-shot answers
         return Prediction(scores, parts, self._explain(task, int(scores.argmax()), branches))
 
     def _branch(
@@ -279,7 +279,7 @@ class Cosmic(Method[CosmicState]):
     def _hyper_classes(self, nodes: Array, there: Bools, rule: Rule, seen: int) -> HyperClasses:
         """Build the graph of the nodes that are there; one that is not stays alone."""
         present = np.flatnonzero(there)
-        features = nodes[present]
+        features = unit(nodes[present]) if self.cosine else nodes[present]
         similarity = features @ features.T  # [n, n]
         if self.graph == "threshold":
             threshold = grown_threshold(rule.threshold, self.growth, seen)
@@ -290,11 +290,11 @@ class Cosmic(Method[CosmicState]):
         graph = first_order(similarity, threshold)
         if self.order == 2:
             graph = second_order(graph, self.common)
-        cliques = maximal_cliques(graph, self.max_cliques).members
+        cliques, complete = maximal_cliques(graph, self.max_cliques)
         if len(present) < len(nodes):
             lonely = [(int(node),) for node in np.flatnonzero(~there)]
             cliques = sorted(lonely + [tuple(int(present[place]) for place in clique) for clique in cliques])
-        return HyperClasses.of(cliques, nodes, cosine=self.cosine)
+        return HyperClasses.of(cliques, nodes, cosine=self.cosine, complete=complete)
 
     def _explain(
         self, task: Task, answer: int, branches: Mapping[str, tuple[Space, Branch, Array]]
@@ -308,12 +308,12 @@ class Cosmic(Method[CosmicState]):
         def explain() -> Explanation:
             names = task.class_names
             node_names = {"afv": names, "css": [f"{n} (text)" for n in names] + [f"{n} (images)" for n in names]}
-            told = Explanation(hyper_classes={}, inliers={}, votes={})
+            told = Explanation()
             for name, (_, branch, query) in branches.items():
                 inside = branch.inliers.reshape(-1, task.classes).any(axis=0)  # [K]
                 near = affinity(kept[name][0] @ query, self.attention_beta)
                 chosen = branch.hyper.describe(branch.selected, branch.affinities, node_names[name])
-                told.hyper_classes[name] = chosen
+                told.hyper_classes[name], told.complete[name] = chosen, branch.hyper.complete
                 told.inliers[name] = tuple(names[k] for k in np.flatnonzero(inside))
                 told.votes[name] = votes(names[answer], kept[name][1], near)
             return told

@@ -14,7 +14,7 @@ import numpy as np
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.hyperclass import ClassMemory
-from cosmic_tta.ops import Array, affinity, confident_views, entropy, softmax, unit
+from cosmic_tta.ops import Array, affinity, confident_look, softmax, unit
 from cosmic_tta.parameters import LARGE, param
 
 
@@ -37,7 +37,7 @@ class Dmn(Method[DmnState]):
 
     confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
     shots: int = param(8, "slots a class in the memory", range=(1, LARGE))
-    attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, LARGE))
+    attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, 40))
     weight: float = param(1.0, "of the memory beside zero-shot, the paper's λ", range=(0, LARGE))
 
     def _init(self, task: Task) -> DmnState:
@@ -48,10 +48,8 @@ class Dmn(Method[DmnState]):
         scale = np.float32(task.logit_scale)
         views = softmax(scale * (sample.clip @ task.unit_text.T))  # [V, K]
         if learn:
-            kept = confident_views(views, self.confident)
-            mean = views[kept].mean(axis=0)
-            feature = unit(sample.clip[kept].mean(axis=0))
-            cache.offer(int(mean.argmax()), feature, float(entropy(mean, 1e-8)), state.seen)
+            look = confident_look(views, self.confident)
+            cache.offer(look.label, unit(sample.clip[look.kept].mean(axis=0)), look.entropy, state.seen)
         centres = unit(state.memory.centres_for(query, self.attention_beta, task.unit_text))  # [K, D]
         memory = softmax(scale * (centres @ query))
         mixed = views[0] + np.float32(self.weight) * memory

@@ -14,6 +14,7 @@ import numpy as np
 
 from cosmic_tta.cache import ClassCache
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
+from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.ops import Array, affinity, confident_views, entropy, logits_entropy, softmax, unit
 from cosmic_tta.parameters import LARGE, param
@@ -27,6 +28,12 @@ class TdaState(State):
     negative: ClassCache
     negative_rows: Array  # [K, L, K]
 
+    def validate(self) -> None:
+        """Refuse rows that are no probabilities."""
+        super().validate()
+        if not ((self.negative_rows >= 0) & (self.negative_rows <= 1.001)).all():
+            raise SnapshotError("a saved probability is none; the file is damaged.")
+
 
 @final
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Tda(Method[TdaState]):
     """logits + positive cache - negative cache.
 
     Sure samples vote for their pseudo-label; samples of middling entropy vote against every class that
-    they hold for possible. Entropies are compared in bits of log2(K), as the published program does.
+    they hold for possible. An entropy, in nats, is compared as a share of log2(K): so does the published program.
     """
 
     name: ClassVar[str] = "tda"
@@ -48,6 +55,13 @@ class Tda(Method[TdaState]):
     negative_beta: float = param(1.0, "sharpness of the negative cache", range=(0, LARGE))
     negative_entropy: tuple[float, float] = param((0.2, 0.5), "entropy/log2(K) between which a sample is negative")
     negative_mask: tuple[float, float] = param((0.03, 1.0), "probabilities between which a class is voted against")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("negative_entropy", "negative_mask"):
+            low, high = getattr(self, name)
+            if not low < high:
+                raise ParameterError(f"tda: {name} must be a lower and a higher number; given {low:g}, {high:g}.")
 
     def _init(self, task: Task) -> TdaState:
         classes, shots = task.classes, self.negative_shots
@@ -68,7 +82,7 @@ class Tda(Method[TdaState]):
             feature, logits, row = views[0], view_logits[0], probabilities[0]
             loss = float(logits_entropy(logits))
         else:
-            kept = confident_views(probabilities, self.confident)
+            kept = confident_views(logits_entropy(view_logits), self.confident)
             feature, logits = views[kept].mean(axis=0), view_logits[kept].mean(axis=0)
             row = probabilities[kept].mean(axis=0)
             loss = float(entropy(row, 1e-12))
