@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmic_tta import BayesMeans, Sample, Task, ZeroShot
+from cosmic_tta.errors import SnapshotError
 from cosmic_tta.evaluate import score
 from cosmic_tta.methods import bayes_means
 from cosmic_tta.ops import Array, as_float32, unit
@@ -45,6 +46,20 @@ def test_default_settings_on_real_features(shared: Path, name: str, floor: float
     metrics = [score(BayesMeans(), pack if aux else without_aux(pack), seed=seed).report.metrics for seed in range(5)]
     assert np.mean([m["acc1"] for m in metrics]) >= floor
     assert np.mean([m["ece"] for m in metrics]) <= 0.03
+
+
+@pytest.mark.parametrize(
+    ("order", "seeds", "floors"),
+    [("class-sequential", 5, (0.875, 0.875)), ("dirichlet", 5, (0.88, 0.895)), ("dominant", 20, (0.692, 0.823)),
+     ("geometric", 8, (0.80, 0.83))],
+)  # fmt: skip
+def test_it_holds_on_correlated_and_uneven_streams(
+    shared: Path, order: str, seeds: int, floors: tuple[float, float]
+) -> None:
+    for name, floor in zip(PACKS, floors, strict=True):
+        pack = FeaturePack.open(shared / "packs" / name)
+        accuracies = [score(BayesMeans(), pack, order=order, seed=seed).report.metrics["acc1"] for seed in range(seeds)]
+        assert np.mean(accuracies) >= floor
 
 
 class Watched:
@@ -171,6 +186,19 @@ def test_any_small_stream_gives_sound_scores(seed: int, classes: int, items: int
         scores = method.step(state, Sample(x[None], x)).scores
         assert np.isfinite(scores).all()
         assert scores.sum() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("sweep", 9), ("sweep", -1), ("cursor", 50), ("trials", 0.0), ("odds", 99.0)]
+)
+def test_a_sweep_that_cannot_be_is_refused(pack: FeaturePack, name: str, value: float) -> None:
+    method = BayesMeans()
+    state = method.init(pack.task())
+    method.steps(state, [pack.sample(i) for i in range(25)])
+    state.validate()
+    setattr(state, name, value)
+    with pytest.raises(SnapshotError, match="in a sweep that cannot be"):
+        state.validate()
 
 
 def test_constants_of_the_module_are_what_the_document_says() -> None:

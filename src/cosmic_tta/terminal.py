@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -45,8 +44,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
         drawn.add_column(name, justify="right" if numeric else "left", min_width=least, no_wrap=not prose)
     for row in rows:
         drawn.add_row(*map(Text, row))  # as it is: no markup in a name counts
-    needed = Measurement.get(out, out.options.update(width=500), drawn).minimum
-    out.print(drawn, width=max(out.width, needed), crop=False, soft_wrap=needed > out.width)
+    # Numbers are never broken: on a narrow terminal the whole line wraps instead.
+    needed = sum((column.min_width or 10) + 3 for column in drawn.columns) + 1
+    (out if needed <= out.width else Console(width=needed, highlight=False)).print(drawn)
 
 
 def writable(file: str | Path | None) -> None:

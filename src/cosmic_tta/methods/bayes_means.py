@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
+from cosmic_tta.errors import SnapshotError
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.ops import Array, as_float32, softmax, unit
 from cosmic_tta.parameters import LARGE, param
+from cosmic_tta.tally import Tally, standardise
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
 IDLE = len(ANNEALING)
@@ -34,58 +36,6 @@ class Space:
     scale: Array  # [D]
     draft_centre: Array  # [D] of the sweep under way; between sweeps the one in use
     draft_scale: Array  # [D]
-
-
-@dataclass
-class Sums:
-    """What standardised samples add up to in one space."""
-
-    classes: Array  # [K, D] sum of z_k·x
-    total: Array  # [D] weighted sum of x
-
-
-@dataclass
-class Tally:
-    """What softly labelled samples add up to."""
-
-    mass: Array  # [K] sum of z_k
-    square: Array  # [K] sum of z_k²
-    number: float  # of samples, as they weigh in the running mean
-    clip: Sums
-    aux: Sums | None
-
-    @classmethod
-    def empty(cls, task: Task) -> Tally:
-        """Make the tally of no samples."""
-
-        def sums(dim: int) -> Sums:
-            return Sums(np.zeros((task.classes, dim), np.float32), np.zeros(dim, np.float32))
-
-        nothing = np.zeros((2, task.classes), np.float32)
-        return cls(nothing[0], nothing[1], 0.0, sums(task.dim), None if task.aux_dim is None else sums(task.aux_dim))
-
-    def add(self, labels: Array, features: tuple[Array, ...], weights: Array) -> None:
-        """Count samples in: soft labels [B, K], standardised features [B, D] of each space, weights [B] in the mean."""
-        self.mass += labels.sum(axis=0)
-        self.square += (labels * labels).sum(axis=0)
-        self.number += float(weights.sum())
-        for sums, rows in zip(self.spaces(), features, strict=True):
-            sums.classes += labels.T @ rows
-            sums.total += weights @ rows
-
-    def fade(self, share: float) -> None:
-        """Let the samples count for less."""
-        keep = np.float32(share)
-        self.mass *= keep
-        self.square *= keep * keep
-        self.number *= share
-        for sums in self.spaces():
-            sums.classes *= keep
-            sums.total *= keep
-
-    def spaces(self) -> tuple[Sums, ...]:
-        """The sums of the spaces that there are."""
-        return (self.clip,) if self.aux is None else (self.clip, self.aux)
 
 
 @dataclass
@@ -112,6 +62,13 @@ class BayesMeansState(State):
     cursor: int  # rows of the ring that this pass has done
     relabelled: int  # rows that the last step labelled anew
 
+    def validate(self) -> None:
+        """Refuse a sweep that cannot be under way."""
+        super().validate()
+        kept = min(self.seen, len(self.prior))
+        if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept and self.trials > 0 and abs(self.odds) <= 30):
+            raise SnapshotError("the saved state is in a sweep that cannot be; the file is damaged.")
+
     def spaces(self) -> tuple[Space, ...]:
         """The spaces that there are."""
         return (self.clip,) if self.aux is None else (self.clip, self.aux)
@@ -124,7 +81,7 @@ class Mood(NamedTuple):
     ease: float  # how much the bias terms count, from 1 down to 0
     trust: float  # how much the class means count, from 1 down
     doubt: float  # chance that what a class has learned is wrong, from 0 up
-    uneven: float  # how much one class dominates, from 0 to 1
+    ruled: float  # how much one class dominates, from 0 to 1
     balance: float  # how much a frequent class is kept from ruling the mean, from 0 to 1
 
 
@@ -225,20 +182,20 @@ class BayesMeans(Method[BayesMeansState]):
     def _mood(self, state: BayesMeansState) -> Mood:
         kappa = state.same / state.trials if self.temporal else 0.0
         if self.proof:
-            kappa /= 1 + exp(-min(max(state.odds, -30.0), 30.0))
-        uneven = unevenness(state.live.mass)
-        lean = 1 - self.lean * uneven
-        uneven *= self.balanced
+            kappa /= 1 + exp(-state.odds)
+        ruled = dominance(state.live.mass)
+        lean = 1 - self.lean * ruled
+        ruled *= self.balanced
         free = _ramp(1 - (kappa - 0.1) / 0.2)  # of correlation: 1 up to κ = 0.1, 0 from 0.3 on
         if not self.gradual:
-            return Mood(kappa, free, lean * (1 - 0.5 * _ramp((kappa - 0.1) / 0.3)), 0.0, uneven, free * uneven)
+            return Mood(kappa, free, lean * (1 - 0.5 * _ramp((kappa - 0.1) / 0.3)), 0.0, ruled, free * ruled)
         level = max(0.0, kappa - 0.1) / 0.9
-        return Mood(kappa, 1 - level, lean * (1 - 0.5 * level), self.doubt * level, uneven, free * uneven)
+        return Mood(kappa, 1 - level, lean * (1 - 0.5 * level), self.doubt * level, ruled, free * ruled)
 
     def _bias(self, zero_shot_mass: Array, mass: Array, mood: Mood) -> Array:
         """Hold back the classes that zero-shot overrates, help those that are frequent."""
         overrated = np.clip(_tilt(zero_shot_mass, 1), -self.zero_shot_pull, self.zero_shot_pull)
-        frequent = (1 + 0.5 * mood.uneven) * self.frequency_pull * _tilt(mass, 10 - 5 * mood.uneven)
+        frequent = (1 + 0.5 * mood.ruled) * self.frequency_pull * _tilt(mass, 10 - 5 * mood.ruled)
         if self.balanced and mass.any():
             # Or zero-shot's favourites would grow without bound; a class that is half of all may have more.
             most = self.zero_shot_pull + float(mass.max() / mass.sum())
@@ -297,7 +254,8 @@ class BayesMeans(Method[BayesMeansState]):
         overall = (1 - share) * float((mass + 10) @ zero_shot) / (float(mass.sum()) + 10 * classes)
         if self.proof:
             frequencies = float((mass + self.proof / classes) @ zero_shot) / (float(mass.sum()) + self.proof)
-            state.odds += log((recent + overall) / frequencies)
+            odds = state.odds + log((recent + overall) / frequencies)
+            state.odds = min(max(odds, -30.0), 30.0)  # bounded, so that a stream which changes is noticed in time
         state.same += recent / (recent + overall)
         state.trials += 1
         state.recent = np.float32(0.8) * state.recent + np.float32(0.2) * scores
@@ -369,7 +327,9 @@ class BayesMeans(Method[BayesMeansState]):
             average = variance.mean()
             variance = (number * variance + self.variance_prior * average) / (number + self.variance_prior)
             space.draft_centre = as_float32(mean)
-            space.draft_scale = as_float32(np.sqrt(average / variance)) if average > 0 else np.ones_like(space.scale)
+            # A dimension that never varies is not blown up beyond a thousandfold.
+            quiet = np.maximum(variance, 1e-6 * average)
+            space.draft_scale = as_float32(np.sqrt(average / quiet)) if average > 0 else np.ones_like(space.scale)
 
     def _relabel(self, state: BayesMeansState, rows: slice, mood: Mood) -> None:
         """Label kept samples by the sweep's last pass, and count them into its next."""
@@ -418,15 +378,10 @@ class BayesMeans(Method[BayesMeansState]):
         )
 
 
-def standardise(rows: Array, centre: Array, scale: Array) -> Array:
-    """Centre and scale each dimension, then unit length; before the first sweep nothing changes."""
-    return unit((rows - centre) * scale)
-
-
-def unevenness(mass: Array) -> float:
-    """By how much class sizes vary beyond chance: 0 for even ones, 1 where a class dominates."""
-    mean = float(mass.mean())
-    return _ramp((float(mass.var()) - mean) / (mean + 1) ** 2 - 0.25)
+def dominance(mass: Array) -> float:
+    """How much one class dominates: 0 up to twice its even share, 1 from about half of all samples on."""
+    share = (float(mass.max()) + 1) / (float(mass.sum()) + len(mass))
+    return _ramp((share - 2 / len(mass)) / 0.4)
 
 
 def _ramp(value: float) -> float:
