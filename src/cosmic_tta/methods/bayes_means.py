@@ -12,30 +12,16 @@ from math import ceil, exp, inf, log
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.ops import Array, as_float32, softmax, unit
 from cosmic_tta.parameters import LARGE, param
-from cosmic_tta.tally import Tally, standardise
+from cosmic_tta.tally import Space, Tally
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
 IDLE = len(ANNEALING)
-
-
-@dataclass
-class Space:
-    """One feature space: its kept samples as they came, and how a feature is standardised in it."""
-
-    kept: Array  # [M, D]
-    moment: NDArray[np.float64]  # [D] weighted sum of x over all samples
-    moment2: NDArray[np.float64]  # [D] weighted sum of x²
-    centre: Array  # [D] in use
-    scale: Array  # [D]
-    draft_centre: Array  # [D] of the sweep under way; between sweeps the one in use
-    draft_scale: Array  # [D]
 
 
 @dataclass
@@ -117,16 +103,11 @@ class BayesMeans(Method[BayesMeansState]):
     def _init(self, task: Task) -> BayesMeansState:
         classes, items = task.classes, task.classes * self.items_per_class
 
-        def space(dim: int) -> Space:
-            plain = (np.zeros(dim, np.float32), np.ones(dim, np.float32))
-            kept = np.zeros((items, dim), np.float32)
-            return Space(kept, np.zeros(dim), np.zeros(dim), *deepcopy(plain), *plain)
-
         return BayesMeansState(
             task,
             seen=0,
-            clip=space(task.dim),
-            aux=None if task.aux_dim is None else space(task.aux_dim),
+            clip=Space.empty(items, task.dim),
+            aux=None if task.aux_dim is None else Space.empty(items, task.aux_dim),
             prior=np.zeros((items, classes), np.float32),
             label=np.zeros((items, classes), np.float32),
             live=Tally.empty(task),
@@ -160,9 +141,7 @@ class BayesMeans(Method[BayesMeansState]):
         zero_shot_mass = state.zero_shot_mass + zero_shot
         bias = self._bias(zero_shot_mass, live.mass, mood)
         parts, reliability = {"zero_shot": zero_shot}, {}
-        features = tuple(
-            standardise(x, space.centre, space.scale) for x, space in zip(raw, state.spaces(), strict=True)
-        )
+        features = tuple(space.standard(x) for x, space in zip(raw, state.spaces(), strict=True))
         means = np.zeros_like(prior)
         for name, x, sums in zip(("clip", "aux"), features, live.spaces(), strict=False):
             total = sums.total + x
@@ -278,24 +257,20 @@ class BayesMeans(Method[BayesMeansState]):
         if state.seen >= len(state.prior):
             old = state.label[slot][None]
             weight = self._weights(mass, old, mood)
-            left = tuple(
-                standardise(space.kept[slot], space.draft_centre, space.draft_scale)[None] for space in state.spaces()
-            )
+            left = tuple(space.drafted(space.kept[slot])[None] for space in state.spaces())
             state.frozen.add(old, left, weight)
             if state.sweep != IDLE and not passed:
                 state.draft.add(old, left, weight)
         weight = self._weights(mass, label[None], mood)
         for space, x in zip(state.spaces(), raw, strict=True):
-            space.kept[slot] = x
-            space.moment += weight[0] * x
-            space.moment2 += weight[0] * x.astype(np.float64) ** 2
+            space.keep(slot, x, float(weight[0]))
         state.moment0 += float(weight[0])
         state.prior[slot], state.label[slot] = prior, label
         state.prior_mass = state.prior_mass + softmax(prior)
         state.live.add(label[None], tuple(x[None] for x in features), weight)
         if passed:
-            drafted = (standardise(x, s.draft_centre, s.draft_scale) for x, s in zip(raw, state.spaces(), strict=True))
-            state.draft.add(label[None], tuple(x[None] for x in drafted), weight)
+            drafted = tuple(space.drafted(x)[None] for x, space in zip(raw, state.spaces(), strict=True))
+            state.draft.add(label[None], drafted, weight)
 
     def _sweep(self, state: BayesMeansState, mood: Mood) -> None:
         """Go on with the sweep under way, or begin one when it is time: so many rows, then enough for this step."""
@@ -306,7 +281,8 @@ class BayesMeans(Method[BayesMeansState]):
             state.frozen.fade(self.remember)
             state.draft = deepcopy(state.frozen)
             if state.seen < len(state.prior):  # what left the ring can't be standardised anew
-                self._fit(state, number)
+                for space in state.spaces():
+                    space.fit(number, state.moment0, self.variance_prior)
         kept = min(number, len(state.prior))
         budget = self.rows_per_step or inf
         state.relabelled = 0
@@ -319,25 +295,13 @@ class BayesMeans(Method[BayesMeansState]):
             if end == kept:
                 self._turn(state)
 
-    def _fit(self, state: BayesMeansState, number: int) -> None:
-        """Standardise by the mean and the shrunken variance of each dimension."""
-        for space in state.spaces():
-            mean = space.moment / state.moment0
-            variance = np.maximum(space.moment2 / state.moment0 - mean * mean, 0)
-            average = variance.mean()
-            variance = (number * variance + self.variance_prior * average) / (number + self.variance_prior)
-            space.draft_centre = as_float32(mean)
-            # A dimension that never varies is not blown up beyond a thousandfold.
-            quiet = np.maximum(variance, 1e-6 * average)
-            space.draft_scale = as_float32(np.sqrt(average / quiet)) if average > 0 else np.ones_like(space.scale)
-
     def _relabel(self, state: BayesMeansState, rows: slice, mood: Mood) -> None:
         """Label kept samples by the sweep's last pass, and count them into its next."""
         trust = ANNEALING[state.sweep] * mood.trust
         reference = state.reference
         mass = reference.mass if trust else state.prior_mass
         score = state.prior[rows] - self._bias(state.zero_shot_mass, mass, mood)
-        features = tuple(standardise(s.kept[rows], s.draft_centre, s.draft_scale) for s in state.spaces())
+        features = tuple(space.drafted(space.kept[rows]) for space in state.spaces())
         if trust:
             means = np.zeros_like(score)
             for x, sums in zip(features, reference.spaces(), strict=True):
@@ -355,7 +319,7 @@ class BayesMeans(Method[BayesMeansState]):
         if state.sweep == IDLE:
             state.live = state.draft
             for space in state.spaces():
-                space.centre, space.scale = space.draft_centre, space.draft_scale
+                space.adopt()
         else:
             state.reference = state.draft
         state.draft = deepcopy(state.frozen)
