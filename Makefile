@@ -37,13 +37,13 @@ clean:
 	touch $@
 
 .venv/tested: .venv/installed
-	$(PIP) pytest pytest-xdist hypothesis networkx
+	$(PIP) --editable '.[test]'
 	touch $@
 
 .venv/linted: .venv/tested
-	$(PIP) ruff mypy import-linter pre-commit
+	$(PIP) --editable '.[test,lint]'
 	touch $@
 
 .venv/documented: .venv/installed
-	$(PIP) mkdocs
+	$(PIP) --editable '.[docs]'
 	touch $@

@@ -11,7 +11,7 @@ import pytest
 from cosmic_tta import Sample, Task, Tda, make_method
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.methods.cosmic import Cosmic, CosmicState
-from cosmic_tta.ops import Array, Bools, as_float32, confident_look, softmax
+from cosmic_tta.ops import Array, Bools, as_float32, confident_look, logits_entropy, softmax
 from cosmic_tta.packs import FeaturePack
 
 CLOSE = 2e-5
@@ -49,9 +49,14 @@ class Replay:
             prediction = method.step(self.state, sample)
             for name, part in prediction.parts.items():
                 self.parts.setdefault(name, []).append(part)
-            probabilities = softmax(as_float32(100 * sample.clip @ task.unit_text.T))
+            look = confident_look(softmax(as_float32(100 * sample.clip @ task.unit_text.T)), method.confident)
+            joint = prediction.parts["zero_shot"] + prediction.parts["clip_cache"]
             decided = {
-                "selected_view": int(confident_look(probabilities, method.confident).kept[0]),
+                "selected_view": int(look.kept[0]),
+                "clip_pseudo": look.label,
+                "clip_entropy": look.entropy,
+                "dino_pseudo": int(joint.argmax()),
+                "dino_loss": float(logits_entropy(joint)),
                 **self._changes(before, self._look()),
                 "n_cliques_clip": len(self.state.css.hyper),
                 "n_cliques_dino": len(self.afv.hyper),
@@ -78,7 +83,7 @@ class Replay:
             changed = samples >= 0 if old_samples is None else samples != old_samples
             found[f"{name}_updated"] = bool(changed.any())
             found[f"{name}_rebuilt"] = hyper is not old_hyper
-            found[f"{name}_pseudo"] = int(np.argwhere(changed)[0, 0]) if changed.any() else None
+            found[f"{name}_stored_as"] = int(np.argwhere(changed)[0, 0]) if changed.any() else None
         return found
 
     def difference(self, part: str, recorded: str) -> Array:
@@ -98,14 +103,22 @@ def replay(request: pytest.FixtureRequest, shared: Path) -> Replay:
     return Replay(shared / "golden" / f"cosmic_{request.param}.npz")
 
 
-@pytest.mark.parametrize("name", ["clip_updated", "dino_updated", "clip_rebuilt", "dino_rebuilt", "selected_view"])
+@pytest.mark.parametrize(
+    "name",
+    ["clip_updated", "dino_updated", "clip_rebuilt", "dino_rebuilt", "selected_view", "clip_pseudo", "dino_pseudo"],
+)
 def test_every_decision_is_the_same(replay: Replay, name: str) -> None:
     np.testing.assert_array_equal(replay.decided[name], replay.golden[name])
 
 
+@pytest.mark.parametrize("name", ["clip_entropy", "dino_loss"])
+def test_every_entropy_is_the_same(replay: Replay, name: str) -> None:
+    np.testing.assert_allclose(replay.decided[name], replay.golden[name], atol=CLOSE)
+
+
 @pytest.mark.parametrize("space", ["clip", "dino"])
-def test_pseudo_labels_are_the_same(replay: Replay, space: str) -> None:
-    stored = [(i, label) for i, label in enumerate(replay.decided[f"{space}_pseudo"]) if label is not None]
+def test_the_caches_store_under_those_pseudo_labels(replay: Replay, space: str) -> None:
+    stored = [(i, label) for i, label in enumerate(replay.decided[f"{space}_stored_as"]) if label is not None]
     assert len(stored) > 100
     assert [label for _, label in stored] == [replay.golden[f"{space}_pseudo"][i] for i, _ in stored]
 

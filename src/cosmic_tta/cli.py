@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ from cosmic_tta.errors import CosmicError, InputError, ParameterError, unknown_n
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.methods import split_name
 from cosmic_tta.packs import AUX_KINDS, FeaturePack, check_pack
-from cosmic_tta.report import COLUMNS, Report, sections
+from cosmic_tta.report import COLUMNS, Report, as_rows, sections
 from cosmic_tta.streams import ORDERS, stream_order
 from cosmic_tta.synthetic import superclass_pack
 from cosmic_tta.terminal import STDOUT, complain, print_table, progress_bar, say, writable, write_json
@@ -182,7 +181,7 @@ def _show_reports(reports: Sequence[Report], json_file: str | None) -> None:
     if json_file != STDOUT:
         for title, rows in sections(reports).items():
             print_table(COLUMNS, rows, title)
-    write_json([asdict(report) for report in reports], json_file)
+    write_json(as_rows(reports), json_file)
 
 
 @app.command()

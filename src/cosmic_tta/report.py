@@ -75,13 +75,13 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def to_json(reports: Iterable[Report]) -> str:
-    """Write reports as a JSON list."""
-    return json.dumps([asdict(report) for report in reports], indent=1, ensure_ascii=False)
+def as_rows(reports: Iterable[Report]) -> list[dict[str, Any]]:
+    """Return reports as plain values, ready for JSON."""
+    return [asdict(report) for report in reports]
 
 
 def from_json(text: str) -> list[Report]:
-    """Read back what `to_json` wrote."""
+    """Read back the JSON of what `as_rows` gave."""
     wanted = {part.name for part in fields(Report)}
     try:
         rows = json.loads(text)
