@@ -3,13 +3,26 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint format bench docs clean
+# Warnings of the C compiler are errors here; a user who only installs the package gets them as warnings.
+export CFLAGS := $(CFLAGS) -Werror
+KERNEL := setup.py $(wildcard kernel/*.c kernel/*.h)
+
+.PHONY: demo test test-plain lint format bench asan docs dist clean
 
 demo: .venv/installed
 	$(BIN)/cosmic demo
 
 test: .venv/tested
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	$(MAKE) test-plain
+
+# The same suite on the plain path, as on a machine without a C compiler.
+test-plain: .venv/tested
+	COSMIC_TTA_KERNEL=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# The kernel under AddressSanitizer and UndefinedBehaviorSanitizer: 10,000 random graphs, and its tests.
+asan: .venv/tested
+	sh tools/asan.sh $(BIN)/python
 
 lint: .venv/linted
 	$(BIN)/ruff format --check .
@@ -22,15 +35,19 @@ format: .venv/linted
 	$(BIN)/ruff check --fix .
 
 bench: .venv/tested
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/steps.py
+	$(BIN)/cosmic bench --large
 
 docs: .venv/documented
 	$(BIN)/mkdocs build --strict --site-dir site
 
 clean:
-	rm -rf .venv site build dist
+	rm -rf .venv site build dist src/cosmic_tta/_kernel*
 
-.venv/installed: pyproject.toml constraints.txt
+dist: .venv/installed
+	$(PIP) build
+	$(BIN)/python -m build
+
+.venv/installed: pyproject.toml constraints.txt $(KERNEL)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cosmic-tta needs Python 3.11 or later: make PYTHON=/path/to/python")'
 	$(PYTHON) -m venv .venv
 	$(PIP) --editable .

@@ -130,11 +130,11 @@ def test_the_evidence_is_the_posterior_predictive_likelihood() -> None:
     tally.add(labels, (rows,), np.ones(12, np.float32))
     x = unit(as_float32(rng.standard_normal(8)))
     nothing = np.zeros(8, np.float32)  # no running mean to take away
-    evidence, rho = method._evidence(x[None], tally, tally.clip.classes, nothing, 12, 1.0)
+    evidence, rho = method._model().evidence(x, tally, tally.clip.classes, nothing, 12)
     for k in range(3):
         # The formula keeps |x|² = 1 and drops no constant, so the two agree outright.
         expected = novel_likelihood(x, tally.clip.classes[k], float(tally.mass[k]), rho, method.sharpness)
-        assert evidence[0, k] == pytest.approx(expected, abs=1e-4)
+        assert evidence[k] == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_useless_auxiliary_turns_itself_off(shared: Path) -> None:
@@ -198,6 +198,13 @@ def test_a_sweep_that_cannot_be_is_refused(pack: FeaturePack, name: str, value: 
     state.validate()
     setattr(state, name, value)
     with pytest.raises(SnapshotError, match="in a sweep that cannot be"):
+        state.validate()
+
+
+def test_samples_without_a_label_are_refused(pack: FeaturePack) -> None:
+    state = BayesMeans().init(pack.task())
+    state.label = state.label[1:]
+    with pytest.raises(SnapshotError, match="without a label"):
         state.validate()
 
 

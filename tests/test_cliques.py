@@ -6,17 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosmic_tta.cliques import degeneracy_order, greedy_cliques, maximal_cliques
-from cosmic_tta.graph import Graph, bits
+from cosmic_tta.cliques import cliques_of, degeneracy_order, greedy_cliques, maximal_cliques
+from cosmic_tta.graph import Density, bits, first_order, graph_of, second_order
+from cosmic_tta.ops import as_float32, unit
+from cosmic_tta.similarity import Similarity
+
+Rows = tuple[int, ...]
 
 
-def random_graph(seed: int, nodes: int, density: float) -> Graph:
+def random_graph(seed: int, nodes: int, density: float) -> Rows:
     edges = np.triu(np.random.default_rng(seed).random((nodes, nodes)) < density, k=1)
     edges |= edges.T
     return tuple(sum(1 << int(other) for other in np.flatnonzero(row)) for row in edges)
 
 
-def as_networkx(graph: Graph) -> nx.Graph:
+def as_networkx(graph: Rows) -> nx.Graph:
     made = nx.Graph()
     made.add_nodes_from(range(len(graph)))
     made.add_edges_from((node, other) for node, row in enumerate(graph) for other in bits(row))
@@ -30,9 +34,9 @@ def test_cliques_equal_those_of_networkx_on_graphs_of_every_density() -> None:
     @given(st.integers(0, 2**32), st.integers(0, 26), st.floats(0, 1))
     def compare(seed: int, nodes: int, density: float) -> None:
         graph = random_graph(seed, nodes, density)
-        cliques = maximal_cliques(graph)
+        cliques = maximal_cliques(graph_of(graph))
         assert cliques.complete
-        assert cliques.members == sorted(tuple(sorted(clique)) for clique in nx.find_cliques(as_networkx(graph)))
+        assert cliques.members() == sorted(tuple(sorted(clique)) for clique in nx.find_cliques(as_networkx(graph)))
         compared[min(9, int(10 * density))] += 1
 
     compare()
@@ -43,26 +47,26 @@ def test_cliques_equal_those_of_networkx_on_graphs_of_every_density() -> None:
 @pytest.mark.parametrize("density", [0.2, 0.5, 0.9, 0.99])
 def test_a_dense_graph_falls_back_instead_of_hanging(density: float) -> None:
     graph = random_graph(1, 800, density)
-    cliques = maximal_cliques(graph)  # unbounded, this takes from minutes to for ever
+    cliques = maximal_cliques(graph_of(graph))  # unbounded, this takes from minutes to for ever
     assert not cliques.complete
-    _all_maximal_and_covering(graph, cliques.members)
+    _all_maximal_and_covering(graph, cliques.members())
 
 
 def test_moon_moser_has_exponentially_many_and_is_capped() -> None:
     nodes = 90  # thirty triples, each node next to all but its own triple: 3^30 maximal cliques
     graph = tuple(((1 << nodes) - 1) & ~(0b111 << node // 3 * 3) for node in range(nodes))
-    cliques = maximal_cliques(graph)
+    cliques = maximal_cliques(graph_of(graph))
     assert not cliques.complete
-    _all_maximal_and_covering(graph, cliques.members)
+    _all_maximal_and_covering(graph, cliques.members())
 
 
 def test_the_cap_counts_cliques_but_not_lonely_nodes() -> None:
-    path = (0b10, 0b101, 0b10, 0, 0, 0)
+    path = graph_of((0b10, 0b101, 0b10, 0, 0, 0))
     assert maximal_cliques(path, max_cliques=2).complete
     assert not maximal_cliques(path, max_cliques=1).complete
 
 
-def _all_maximal_and_covering(graph: Graph, cliques: list[tuple[int, ...]]) -> None:
+def _all_maximal_and_covering(graph: Rows, cliques: list[tuple[int, ...]]) -> None:
     assert len(set(cliques)) == len(cliques) <= len(graph)
     assert {node for clique in cliques for node in clique} == set(range(len(graph)))
     for clique in cliques:
@@ -86,3 +90,22 @@ def test_degeneracy_order_leaves_as_few_later_neighbours_as_possible(seed: int, 
     place = {node: index for index, node in enumerate(order)}
     later = [sum(place[other] > place[node] for other in bits(row)) for node, row in enumerate(graph)]
     assert max(later, default=0) == max(nx.core_number(as_networkx(graph)).values(), default=0)
+
+
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 70),
+    st.sampled_from([Density("threshold", 0.1), Density("degree", 4), Density("degeneracy", 3)]),
+    st.sampled_from([None, 1, 2]),
+    st.booleans(),
+)
+def test_in_one_go_or_step_by_step(seed: int, nodes: int, density: Density, common: int | None, gaps: bool) -> None:
+    rng = np.random.default_rng(seed)
+    similarity = Similarity(unit(as_float32(rng.standard_normal((nodes, 6)))))
+    present = rng.random(nodes) < 0.7 if gaps else None
+    graph = first_order(similarity, density, present)
+    expected = maximal_cliques(graph if common is None else second_order(graph, common))
+    for _ in range(2):  # the second time from where the first ended
+        found = cliques_of(similarity, density, present, common, 20_000)
+        assert found.members() == expected.members()
+        assert found.complete == expected.complete

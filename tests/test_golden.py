@@ -11,7 +11,7 @@ import pytest
 from cosmic_tta import Sample, Task, Tda, make_method
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.methods.cosmic import Cosmic, CosmicState
-from cosmic_tta.ops import Array, Bools, as_float32, confident_look, logits_entropy, softmax
+from cosmic_tta.ops import Array, Bools, confident_look, logits_entropy
 from cosmic_tta.packs import FeaturePack
 
 CLOSE = 2e-5
@@ -49,7 +49,7 @@ class Replay:
             prediction = method.step(self.state, sample)
             for name, part in prediction.parts.items():
                 self.parts.setdefault(name, []).append(part)
-            look = confident_look(softmax(as_float32(100 * sample.clip @ task.unit_text.T)), method.confident)
+            look = confident_look(sample.clip @ task.unit_text.T, task.logit_scale, method.confident)
             joint = prediction.parts["zero_shot"] + prediction.parts["clip_cache"]
             decided = {
                 "selected_view": int(look.kept[0]),

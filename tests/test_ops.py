@@ -36,7 +36,8 @@ def test_confident_views_are_the_surest_and_at_least_one() -> None:
     assert confident_views(entropies, 0.3).tolist() == [1, 6, 3]
     assert confident_views(entropies, 0.0).tolist() == [1]
     assert confident_views(entropies[:1], 0.1).tolist() == [0]
-    look = confident_look(views, 0.3)
+    look = confident_look(as_float32(sharpness[:, None] * np.eye(3)[0]), 1.0, 0.3)
+    np.testing.assert_allclose(look.probabilities, views, atol=1e-6)
     assert (look.kept.tolist(), look.label) == ([1, 6, 3], 0)
     mean = views[[1, 6, 3]].mean(axis=0)
     assert abs(look.entropy + float((mean * np.log(mean)).sum())) < 1e-5

@@ -37,7 +37,7 @@ def file(tmp_path: Path, state: CosmicState) -> Path:
 def test_a_file_is_one_safetensors_with_a_readable_header(file: Path, pack: FeaturePack) -> None:
     with safe_open(file, framework="numpy") as stored:
         header = json.loads(stored.metadata()["cosmic_tta"])
-    assert header["format"] == 1
+    assert header["format"] == 2
     assert header["method"] == "cosmic"
     assert header["params"]["shots"] == 8
     assert header["class_names"] == list(pack.class_names)
@@ -107,7 +107,7 @@ def put(name: str, make: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda header, _: header.update(format=2), "format 2; this version reads format 1"),
+        (lambda header, _: header.update(format=1), "format 1; this version reads format 2"),
         (lambda _, arrays: arrays.pop("seen"), "holds the arrays"),
         (lambda _, arrays: arrays.update(more=np.zeros(1)), "holds the arrays"),
         (
@@ -117,11 +117,12 @@ def put(name: str, make: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict
         (put("css.memory.cache.slots", lambda a: a.astype(np.float64)), "is float64"),
         (put("css.memory.cache.count", lambda a: a + 100), "contradicts itself"),
         (put("css.hyper.sizes", lambda a: a + 1), "contradict themselves"),
-        (put("css.hyper.anchors", lambda a: a * np.float32(np.nan)), "css.hyper.anchors has NaN or infinity"),
+        (put("css.hyper.scale", lambda a: a * np.float32(np.nan)), "css.hyper.scale has NaN or infinity"),
         (put("afv.memory.centres", lambda a: a + np.float32(np.inf)), "afv.memory.centres has NaN or infinity"),
         (put("css.memory.cache.slots", lambda a: a * np.float32(1e9)), "contradicts itself"),
         (put("css.memory.cache.sample", lambda a: np.where(a < 0, a, a + 99)), "speaks of samples that never came"),
         (put("css.hyper.nodes", lambda a: a * 0), "do not cover their graph"),
+        (put("css.moved", lambda a: a + 10**6), "moved nodes that are none"),
         (lambda header, _: header.update(aux_dim="x"), "its header makes no sense"),
         (lambda header, _: header.update(class_names=[["a"]]), "its header makes no sense"),
         (put("css.hyper.nodes", lambda a: a + 10**6), "do not cover their graph"),
@@ -201,4 +202,5 @@ def test_names_of_arrays_are_stable(pack: FeaturePack) -> None:
         "memory.cache.entropy",
         "memory.cache.sample",
         "memory.cache.count",
+        "memory.gram",
     }

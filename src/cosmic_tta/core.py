@@ -23,6 +23,7 @@ from cosmic_tta.parameters import check_parameters, values
 
 UNIT_TOLERANCE = 1e-3  # a row in float16 is unit to within 1e-4
 LARGEST_SCALE = 1e6
+DERIVED = {"derived": True}  # metadata of a state's field that follows from the others: neither saved nor compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,12 @@ class Task:
     def unit_text(self) -> Array:
         """The class texts, scaled to length one in float32."""
         return unit(self.text)
+
+    @cached_property
+    def text_length(self) -> Array:
+        """The lengths of the class texts as given, one to within a thousandth."""
+        length: Array = np.linalg.norm(self.text, axis=1)
+        return length
 
     @cached_property
     def text_digest(self) -> str:
@@ -262,6 +269,12 @@ class Method(ABC, Generic[S]):
             if number == 0 and expected is UNTOLD:
                 expected = None if sample.aux is None else len(sample.aux)
             check_widths(state.task, expected, sample, where=f"sample {number} of the block: ")
+        if samples:
+            self._begin(state, samples[0])
+        return self._block(state, samples)
+
+    def _block(self, state: S, samples: list[Sample]) -> list[Prediction]:
+        """Step through checked samples; a method that can look ahead does it here."""
         return [self._step(state, sample) for sample in samples]
 
     def check_state(self, state: State) -> None:
@@ -270,14 +283,17 @@ class Method(ABC, Generic[S]):
             raise InputError(f"this state was made by {state.made_by or 'no method'}, not by {self.fingerprint}.")
 
     def _step(self, state: S, sample: Sample) -> Prediction:
+        self._begin(state, sample)
+        prediction = self._predict(state, sample, learn=True)
+        state.seen += 1
+        return prediction
+
+    def _begin(self, state: S, sample: Sample) -> None:
         if _tells_aux(state, sample):
             # Nothing was learned yet, so the state is made anew, now knowing the auxiliary width.
             told = self.init(_with_aux(state.task, sample))
             for part in fields(state):
                 setattr(state, part.name, getattr(told, part.name))
-        prediction = self._predict(state, sample, learn=True)
-        state.seen += 1
-        return prediction
 
 
 class _Untold:

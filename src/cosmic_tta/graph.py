@@ -1,31 +1,33 @@
-"""Similarity → first-order graph (threshold | degree | degeneracy) → second-order graph.
-
-A graph is a tuple of integer bitsets: bit j of `graph[i]` says that i and j are neighbours.
-No node is its own neighbour. Similarities are symmetric, float32, [n, n].
-"""
+"""How dense a class graph is (threshold | degree | degeneracy), and its second order."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from cosmic_tta.ops import Array, Ints
+from cosmic_tta.kernel import COMPILED
+from cosmic_tta.ops import Bools
+from cosmic_tta.similarity import Graph, Nodes, Pairs, Similarity, connect, empty_graph
 
-Graph = tuple[int, ...]
+
+def rows_of(graph: Graph) -> list[int]:
+    """Return each node's neighbours as an integer bitset."""
+    return [int.from_bytes(row.astype("<u8").tobytes(), "little") for row in graph]
 
 
-def first_order(similarity: Array, threshold: float) -> Graph:
-    """Connect the pairs whose similarity lies above the threshold.
+def graph_of(rows: Sequence[int]) -> Graph:
+    """Return the graph of integer bitsets, one a node.
 
-    >>> s = np.array([[1, .9, .1], [.9, 1, .5], [.1, .5, 1]], np.float32)
-    >>> [bin(row) for row in first_order(s, .4)]
-    ['0b10', '0b101', '0b10']
+    >>> rows_of(graph_of([0b10, 0b101, 0b10]))
+    [2, 5, 2]
     """
-    edges = similarity > np.float32(threshold)
-    np.fill_diagonal(edges, False)
-    rows = np.packbits(edges, axis=1, bitorder="little")
-    return tuple(int.from_bytes(row.tobytes(), "little") for row in rows)
+    graph = empty_graph(len(rows))
+    for node, row in enumerate(rows):
+        graph[node] = np.frombuffer(row.to_bytes(8 * graph.shape[1], "little"), "<u8")
+    return graph
 
 
 def second_order(graph: Graph, common: int = 1) -> Graph:
@@ -33,14 +35,19 @@ def second_order(graph: Graph, common: int = 1) -> Graph:
 
     With `common=1` this is the paper's FOG ⊙ (FOG·FOG) > 0; the published program asks for two.
     """
-    kept = []
-    for row in graph:
+    if COMPILED is not None:
+        kept = empty_graph(len(graph))
+        COMPILED.second_order(graph, common, kept)
+        return kept
+    rows = rows_of(graph)
+    masks = []
+    for row in rows:
         mask = 0
         for other in bits(row):
-            if (row & graph[other]).bit_count() >= common:
+            if (row & rows[other]).bit_count() >= common:
                 mask |= 1 << other
-        kept.append(mask)
-    return tuple(kept)
+        masks.append(mask)
+    return graph_of(masks)
 
 
 def bits(row: int) -> list[int]:
@@ -57,12 +64,48 @@ def bits(row: int) -> list[int]:
     return found
 
 
+class Density(NamedTuple):
+    """What says how dense a graph is: a threshold for similarities, or the mean degree or degeneracy it shall have."""
+
+    control: Literal["threshold", "degree", "degeneracy"]
+    value: float
+
+    def pairs(self, nodes: int) -> int:
+        """Return how many of the most similar pairs tell the threshold."""
+        if self.control == "degree":
+            return math.ceil((self.value + 1) * nodes / 2) + 1  # more than the target can use
+        return int(self.value) * nodes + 1  # a graph of degeneracy d has at most d·n edges
+
+
+def first_order(similarity: Similarity, density: Density, present: Bools | None = None) -> Graph:
+    """Connect the pairs of present nodes whose similarity lies above the threshold that the density asks for."""
+    if density.control == "threshold":
+        return similarity.above(density.value, present)
+    nodes = len(similarity.features) if present is None else int(present.sum())
+    if not nodes:
+        return empty_graph(len(similarity.features))
+    pairs = similarity.largest(density.pairs(nodes), present)
+    if density.control == "degree":
+        threshold = degree_threshold(pairs, density.value)
+    else:
+        threshold = degeneracy_threshold(pairs, int(density.value))
+    if not np.float32(threshold) >= pairs.cut:  # the list does not reach down to it
+        return similarity.above(threshold, present)
+    graph = empty_graph(len(similarity.features))
+    if COMPILED is not None:
+        COMPILED.connect(pairs.values, pairs.left, pairs.right, threshold, graph)
+    else:
+        picked = pairs.values > np.float32(threshold)
+        connect(graph, np.stack([pairs.left[picked], pairs.right[picked]]))
+    return graph
+
+
 def grown_threshold(start: float, growth: float, seen: int) -> float:
     """Return the paper's t_aff after `seen` samples: it grows linearly, up to one."""
     return min(1.0, start + growth * seen)
 
 
-def degree_threshold(similarity: Array, degree: float) -> float:
+def degree_threshold(pairs: Pairs, degree: float) -> float:
     """Find a threshold whose graph has about the given mean degree.
 
     This is the published program's bisection between the least and the greatest similarity (the
@@ -71,15 +114,16 @@ def degree_threshold(similarity: Array, degree: float) -> float:
     both matter for which of two graphs comes out. It only asks how many similarities lie above
     the midpoint, so the few largest ones answer for all.
     """
-    n = len(similarity)
-    enough = min(math.ceil((degree + 1) * n / 2) + 1, n * (n - 1) // 2)  # more than the target can use
-    largest = np.sort(_largest_pairs(similarity, enough)[0])
-    low, high = float(similarity.min()), float(similarity.max())
+    if COMPILED is not None:
+        found: float = COMPILED.degree_threshold(pairs.values, pairs.nodes, degree, pairs.lowest, pairs.highest)
+        return found
+    largest = np.sort(pairs.values)
+    low, high = pairs.lowest, pairs.highest
     middle = (low + high) / 2
     for _ in range(500):
         middle = (low + high) / 2
         above = len(largest) - int(np.searchsorted(largest, np.float32(middle), side="right"))
-        mean = 2 * above / n
+        mean = 2 * above / pairs.nodes
         if abs(mean - degree) < 0.01:
             break
         before = (low, high)
@@ -92,26 +136,29 @@ def degree_threshold(similarity: Array, degree: float) -> float:
     return middle
 
 
-def degeneracy_threshold(similarity: Array, degeneracy: int) -> float:
+def degeneracy_threshold(pairs: Pairs, degeneracy: int) -> float:
     """Find the lowest threshold whose graph has at most the given degeneracy.
 
     The degeneracy is the largest core number: the least d such that every subgraph has a node
     of at most d neighbours. It falls as the threshold rises, so a bisection over the sorted
-    similarities finds the place. A graph of degeneracy d has at most d·n edges, which bounds the
-    candidates. Complexity: O(n² + d·n·log(d·n)·rounds of peeling).
+    similarities finds the place. Complexity: O(d·n·log(d·n)·rounds of peeling).
     """
-    n = len(similarity)
-    bound = min(degeneracy * n + 1, n * (n - 1) // 2)
-    values, left, right = _largest_pairs(similarity, bound)
-    order = np.argsort(-values, kind="stable")
-    values, left, right = values[order], left[order], right[order]
-    if bound == n * (n - 1) // 2 and _peels(left, right, n, degeneracy):
+    everything = len(pairs.values) == pairs.nodes * (pairs.nodes - 1) // 2
+    size = int(pairs.right.max(initial=0)) + 1
+    if COMPILED is not None:
+        found: float = COMPILED.degeneracy_threshold(
+            pairs.values, pairs.left, pairs.right, size, min(degeneracy, 2**31 - 1), everything
+        )
+        return found
+    order = np.argsort(-pairs.values, kind="stable")
+    values, left, right = pairs.values[order], pairs.left[order], pairs.right[order]
+    if everything and _peels(left, right, size, degeneracy):
         return -math.inf  # all edges may stay
     # Invariant: the graph of the `fits` largest pairs is thin enough, that of `fails` is not.
-    fits, fails = 0, bound
+    fits, fails = 0, len(values)
     while fails - fits > 1:
         middle = (fits + fails) // 2
-        if _peels(left[:middle], right[:middle], n, degeneracy):
+        if _peels(left[:middle], right[:middle], size, degeneracy):
             fits = middle
         else:
             fails = middle
@@ -119,29 +166,7 @@ def degeneracy_threshold(similarity: Array, degeneracy: int) -> float:
     return float(values[fits])
 
 
-def _largest_pairs(similarity: Array, count: int) -> tuple[Array, Ints, Ints]:
-    """Return the `count` largest similarities of unordered pairs, and the pairs, in no order."""
-    n = len(similarity)
-    pairs = n * (n - 1) // 2
-    sample = np.sort(similarity.ravel()[:: max(1, n * n // 4096)])
-    share = 2 * count / pairs if pairs else 1.0
-    while True:
-        # A cut-off guessed from a sample leaves few pairs to look at; one that leaves too few is lowered.
-        cut = sample[int((1 - share) * len(sample))] if share < 1 else -np.inf
-        left, right = np.nonzero(similarity > cut)
-        upper = left < right
-        if upper.sum() >= count or share >= 1:
-            break
-        share *= 2
-    left, right = left[upper], right[upper]
-    values = similarity[left, right]
-    if count < len(values):
-        picked = np.argpartition(values, len(values) - count)[len(values) - count :]
-        values, left, right = values[picked], left[picked], right[picked]
-    return values, left, right
-
-
-def _peels(left: Ints, right: Ints, n: int, degeneracy: int) -> bool:
+def _peels(left: Nodes, right: Nodes, n: int, degeneracy: int) -> bool:
     """Whether taking away nodes of at most `degeneracy` neighbours, again and again, takes all."""
     while len(left):
         degree = np.bincount(left, minlength=n) + np.bincount(right, minlength=n)

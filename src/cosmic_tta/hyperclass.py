@@ -5,90 +5,184 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from cosmic_tta.cache import ClassCache
+from cosmic_tta.cliques import Cliques
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.explanation import HyperClass
-from cosmic_tta.ops import Array, Bools, Ints, affinity, as_float32, unit
+from cosmic_tta.kernel import COMPILED
+from cosmic_tta.ops import Array, Bools, Ints, affinity, as_float32, dots, unit
 
 CentreKind = Literal["mean", "attention", "ema", "ema_all"]
 Rounding = Literal["floor", "ceil"]
 
 
-@dataclass
-class ClassMemory:
-    """A cache of one feature space and the class centres that it keeps ready.
+class Centring(NamedTuple):
+    """How the centres of a space are made.
 
     `mean`: the plain mean of a class's filled slots. `ema`: an exponential moving average of the samples
     that the cache took in; `ema_all`: of all samples of the pseudo-label, without selection by entropy.
-    `attention` centres depend on the query: none are kept, `centres_for` makes them.
+    `attention`: each slot weighs by its affinity to the query, so there is a centre for every query.
     """
 
+    kind: CentreKind
+    sharpness: float = 5.5  # `attention`
+    decay: float = 0.9  # of a moving average
+    unit: bool = True  # `attention` centres always have unit length
+    text: Array | None = None  # [K, D] takes part in its class as one sample more
+
+
+@dataclass
+class ClassMemory:
+    """A cache of one feature space, and what it keeps ready to answer with class centres."""
+
     cache: ClassCache
-    centres: Array | None  # [K, D]; a class without samples is a zero row
+    centres: Array | None  # [K, D] kept centres; a class without samples is a zero row
+    nodes: Array | None  # [K, D] the same with the texts' part, at unit length if asked for
+    gram: Array | None  # [K, S, S] `attention`: products of a class's slots, its text the last; S is L or L + 1
 
     @classmethod
-    def empty(cls, classes: int, shots: int, dim: int, kind: CentreKind) -> ClassMemory:
+    def empty(cls, classes: int, shots: int, dim: int, rule: Centring) -> ClassMemory:
         """Make a memory that has seen nothing."""
-        kept = None if kind == "attention" else np.zeros((classes, dim), np.float32)
-        return cls(ClassCache.empty(classes, shots, dim), kept)
+        cache = ClassCache.empty(classes, shots, dim)
+        if rule.kind == "attention":
+            room = shots + (rule.text is not None)
+            gram = np.zeros((classes, room, room), np.float32)
+            if rule.text is not None:
+                gram[:, -1, -1] = np.einsum("kd,kd->k", rule.text, rule.text)
+            return cls(cache, None, None, gram)
+        centres = np.zeros((classes, dim), np.float32)
+        nodes = centres if rule.text is None else rule.text
+        return cls(cache, centres, unit(nodes) if rule.unit else nodes.copy(), None)
 
-    def learn(self, kind: CentreKind, decay: float, label: int, feature: Array, entropy: float, sample: int) -> bool:
-        """Offer a sample to the cache, keep the centres true, and say whether the cache took it."""
+    def learn(self, rule: Centring, label: int, feature: Array, entropy: float, sample: int) -> int | None:
+        """Offer a sample to the cache, keep all else true, and return the slot it took, or None."""
         first = self.cache.count[label] == 0
-        took = self.cache.offer(label, feature, entropy, sample) is not None
-        if self.centres is not None:
-            if kind == "mean" and took:
-                self.centres[label] = self.cache.slots[label, : self.cache.count[label]].mean(axis=0)
-            elif kind == "ema_all" or (kind == "ema" and took):
-                old = self.centres[label]
-                self.centres[label] = feature if first else np.float32(decay) * old + np.float32(1 - decay) * feature
-        return took
-
-    def centres_for(self, query: Array, sharpness: float, text: Array | None = None) -> Array:
-        """Return the class centres for a query, [K, D], not normalised.
-
-        `attention` centres are made anew: each slot weighs by its affinity to the query, and an empty one,
-        a zero row, adds nothing. `text` [K, D] takes part as one sample more in its class.
-        """
+        slot = self.cache.offer(label, feature, entropy, sample)
         if self.centres is None:
-            weights = affinity(self.cache.slots @ query, sharpness)  # [K, L]
-            sums: Array = np.matmul(weights[:, None, :], self.cache.slots)[:, 0]  # [K, D]
-            return sums if text is None else sums + affinity(text @ query, sharpness)[:, None] * text
-        if text is None:
-            return self.centres
-        count = self.cache.count[:, None].astype(np.float32)
-        mixed: Array = (count * self.centres + text) / (count + 1)
-        return mixed
+            if slot is not None:
+                self._relate(rule, label, slot, feature)
+        elif rule.kind == "mean" and slot is not None:
+            count = int(self.cache.count[label])
+            if COMPILED is not None:
+                COMPILED.average(self.cache.slots, label, count, self.centres)
+            else:
+                self.centres[label] = self.cache.slots[label, :count].mean(axis=0)
+            self._place(rule, label)
+        elif rule.kind == "ema_all" or (rule.kind == "ema" and slot is not None):
+            old, decay = self.centres[label], np.float32(rule.decay)
+            self.centres[label] = feature if first else decay * old + (1 - decay) * feature
+            self._place(rule, label)
+        return slot
+
+    def _relate(self, rule: Centring, label: int, slot: int, feature: Array) -> None:
+        if COMPILED is not None:
+            COMPILED.relate(self.cache.slots, rule.text, label, slot, self.gram)
+            return
+        gram = self.gram[label]  # type: ignore[index]
+        row = np.zeros(len(gram), np.float32)
+        row[: self.cache.shots] = dots(self.cache.slots[label], feature[None])[0]
+        if rule.text is not None:
+            row[-1] = rule.text[label] @ feature
+        gram[slot] = gram[:, slot] = row
+
+    def _place(self, rule: Centring, label: int) -> None:
+        node = self.centres[label]  # type: ignore[index]
+        if rule.text is not None:
+            count = np.float32(self.cache.count[label])
+            node = (count * node + rule.text[label]) / (count + 1)
+        self.nodes[label] = unit(node) if rule.unit else node  # type: ignore[index]
+
+    def slot_dots(self, queries: Array) -> Array:
+        """Return the products of every slot with queries [b, D], [b, K, L]; an empty slot's are 0."""
+        slots, cache = self.cache.slots, self.cache
+        products = np.zeros((len(queries), *slots.shape[:2]), np.float32)
+        if COMPILED is not None:
+            COMPILED.slot_dots(slots, cache.count, queries, products)
+        else:
+            for query, product in zip(queries, products, strict=True):
+                np.matmul(slots, query, out=product)
+        return products
+
+    def vote(self, near: Array, sharpness: float) -> Array:
+        """Return the sum of each class's affinities to a query, [K], given its products with the slots [K, L]."""
+        if COMPILED is not None:
+            votes = np.empty(len(near), np.float32)
+            COMPILED.vote(near, self.cache.count, sharpness, votes)
+            return votes
+        summed: Array = (affinity(near, sharpness) * self.cache.filled()).sum(axis=1)
+        return summed
+
+    def attend(self, rule: Centring, near: Array, text_dots: Array | None) -> Attention:
+        """Let the classes attend to a query, given its products with their slots [K, L] and texts [K]."""
+        gram = self.gram
+        assert gram is not None  # `attention` centres have one
+        if COMPILED is not None:
+            weights, cosine = np.empty(gram.shape[:2], np.float32), np.empty(len(near), np.float32)
+            COMPILED.attend(near, text_dots, self.cache.count, gram, rule.sharpness, weights, cosine)
+            return Attention(weights, cosine)
+        weights = affinity(near, rule.sharpness) * self.cache.filled()
+        if text_dots is not None:
+            near = np.concatenate([near, text_dots[:, None]], axis=1)  # [K, S]
+            weights = np.concatenate([weights, affinity(text_dots, rule.sharpness)[:, None]], axis=1)
+        # The centre is Σ φ·slot at unit length: its cosine needs the slots' products with the query and each other.
+        along = np.einsum("ks,ks->k", weights, near)
+        square = np.einsum("ks,ks->k", weights, np.matmul(gram, weights[:, :, None])[:, :, 0])
+        return Attention(weights, as_float32(along / np.sqrt(np.where(square > 0, square, 1))))
+
+    def mix(self, rule: Centring, attention: Attention, out: Array) -> None:
+        """Write the unit centres of the classes that have samples, [K, D]; the other rows stay as they are."""
+        cache, weights = self.cache, attention.weights
+        if COMPILED is not None:
+            COMPILED.mix(cache.slots, cache.count, weights, rule.text, out)
+            return
+        some = cache.count > 0
+        weights = weights[some]
+        sums = np.matmul(weights[:, None, : cache.shots], cache.slots[some])[:, 0]
+        out[some] = unit(sums if rule.text is None else sums + weights[:, -1:] * rule.text[some])
+
+
+class Attention(NamedTuple):
+    """How the classes' slots weigh for a query, and the cosines of their centres with it."""
+
+    weights: Array  # [K, S]
+    cosine: Array  # [K]; 0 where there is no centre
 
 
 @dataclass(frozen=True)
 class HyperClasses:
-    """Cliques of a class graph: their nodes one clique after the other, their sizes, their anchors."""
+    """Cliques of a class graph: their nodes one clique after the other, their sizes, the scale of their anchors.
+
+    A hyper-class is anchored at the sum of its nodes, scaled to their mean, or to unit length. Its affinity to a
+    query is therefore the scaled sum of its nodes' products with it, and the anchor itself is never built.
+    """
 
     nodes: Ints  # [sum of sizes]
     sizes: Ints  # [m]
-    anchors: Array  # [m, D]
+    scale: Array  # [m]
     complete: bool = True  # whether these are all maximal cliques, or one a node because there were too many
 
     @classmethod
-    def empty(cls, dim: int) -> HyperClasses:
+    def empty(cls) -> HyperClasses:
         """Make the hyper-classes of a graph that was never built."""
-        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, dim), np.float32))
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
 
     @classmethod
-    def of(
-        cls, cliques: Sequence[tuple[int, ...]], features: Array, *, cosine: bool, complete: bool = True
-    ) -> HyperClasses:
+    def of(cls, cliques: Cliques, features: Array, *, cosine: bool) -> HyperClasses:
         """Anchor each clique at the mean of its nodes' features; at unit length for a true cosine."""
-        sizes = np.array([len(clique) for clique in cliques], np.int64)
-        nodes = np.array([node for clique in cliques for node in clique], np.int64)
-        sums = np.add.reduceat(features[nodes], np.cumsum(sizes) - sizes, axis=0)
-        anchors = as_float32(sums / sizes[:, None].astype(np.float32))
-        return cls(nodes, sizes, unit(anchors) if cosine else anchors, complete)
+        nodes, sizes, complete = cliques
+        if not cosine:
+            return cls(nodes, sizes, np.float32(1) / sizes.astype(np.float32), complete)
+        length = np.empty(len(sizes), np.float32)
+        if COMPILED is not None:
+            COMPILED.lengths(features, nodes, sizes, length)
+        else:
+            sums = np.add.reduceat(features[nodes], np.cumsum(sizes) - sizes, axis=0)
+            length = np.linalg.norm(sums, axis=1)
+        return cls(nodes, sizes, as_float32(1 / np.where(length > 0, length, np.float32(1))), complete)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -98,40 +192,52 @@ class HyperClasses:
         end = int(self.sizes[: index + 1].sum())
         return self.nodes[end - int(self.sizes[index]) : end]
 
-    def nearest(self, query: Array, ratio: float, rounding: Rounding) -> tuple[Ints, Array]:
-        """Return the share `ratio` of the hyper-classes nearest to the query, and their affinities.
+    def nearest(self, scores: Array, ratio: float, rounding: Rounding) -> Nearest:
+        """Select the share `ratio` of the hyper-classes nearest to a query, given its products with the nodes [n].
 
         Among equals the first in order goes in.
         """
         share = ratio * len(self)
-        exact = math.ceil(share - 1e-9) if rounding == "ceil" else int(share)
-        affinities = self.anchors @ query  # [m]
-        nearest: Ints = np.argsort(-affinities, kind="stable")[: max(1, exact)]
-        return nearest, affinities[nearest]
+        keep = max(1, math.ceil(share - 1e-9) if rounding == "ceil" else int(share))
+        affinities, inliers = np.empty(len(self), np.float32), np.empty(len(scores), bool)
+        if COMPILED is not None:
+            COMPILED.select(scores, self.nodes, self.sizes, self.scale, keep, affinities, inliers)
+        else:
+            affinities = np.add.reduceat(scores[self.nodes], np.cumsum(self.sizes) - self.sizes) * self.scale
+            chosen = np.zeros(len(self), bool)
+            chosen[np.argsort(-affinities, kind="stable")[:keep]] = True
+            inliers[:] = False
+            inliers[self.nodes[np.repeat(chosen, self.sizes)]] = True
+        return Nearest(affinities, keep, inliers)
 
-    def inliers(self, selected: Ints, nodes: int) -> Bools:
-        """Which of the graph's nodes are in any selected hyper-class, [nodes]."""
-        chosen = np.zeros(len(self), bool)
-        chosen[selected] = True
-        mask = np.zeros(nodes, bool)
-        mask[self.nodes[np.repeat(chosen, self.sizes)]] = True
-        return mask
-
-    def describe(self, selected: Ints, affinities: Array, node_names: Sequence[str]) -> tuple[HyperClass, ...]:
-        """Name the members of selected hyper-classes, for people."""
+    def describe(self, nearest: Nearest, node_names: Sequence[str]) -> tuple[HyperClass, ...]:
+        """Name the members of the selected hyper-classes, for people."""
         return tuple(
-            HyperClass(tuple(node_names[node] for node in self.members(int(index))), float(near))
-            for index, near in zip(selected, affinities, strict=True)
+            HyperClass(tuple(node_names[node] for node in self.members(index)), float(nearest.affinities[index]))
+            for index in nearest.selected().tolist()
         )
 
     def validate(self) -> None:
         """Refuse contents that no graph can give."""
         ok = (
-            len(self.sizes) == len(self.anchors)
+            len(self.sizes) == len(self.scale)
             and (self.sizes > 0).all()
             and int(self.sizes.sum()) == len(self.nodes)
             and (self.nodes >= 0).all()
-            and np.isfinite(self.anchors).all()
+            and np.isfinite(self.scale).all()
         )
         if not ok:
             raise SnapshotError("hyper-classes in the saved state contradict themselves; the file is damaged.")
+
+
+class Nearest(NamedTuple):
+    """Hyper-classes by their affinity to a query: the first `keep` are selected, and their nodes are inliers."""
+
+    affinities: Array  # [m]
+    keep: int
+    inliers: Bools  # [n]
+
+    def selected(self) -> Ints:
+        """Return the selected hyper-classes, the nearest first."""
+        order: Ints = np.argsort(-self.affinities, kind="stable")[: self.keep]
+        return order

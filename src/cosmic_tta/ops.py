@@ -7,15 +7,35 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmic_tta.kernel import COMPILED
+
 Array = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+def dots(rows: Array, queries: Array) -> Array:
+    """Return the products of rows [n, D] with queries [b, D], [b, n]; the bits of one depend on its two rows alone."""
+    products = np.empty((len(queries), len(rows)), np.float32)
+    if COMPILED is not None:
+        COMPILED.dots(rows, queries, products)
+    else:
+        for query, product in zip(queries, products, strict=True):
+            np.matmul(rows, query, out=product)
+    return products
+
+
 def unit(rows: Array) -> Array:
     """Scale the last axis to length one; a zero row stays zero."""
-    norm: Array = np.linalg.norm(rows, axis=-1, keepdims=True)
+    norm: Array = np.sqrt(np.add.reduce(rows * rows, axis=-1, keepdims=True))
     return as_float32(rows / np.where(norm > 0, norm, np.float32(1)))
+
+
+def unit_mean(rows: Array, which: Ints) -> Array:
+    """Return the mean of some rows at unit length; zero if they cancel out."""
+    mean: Array = rows[which[0]] if len(which) == 1 else rows[which].mean(axis=0)
+    length = np.sqrt(mean @ mean)
+    return mean / length if length > 0 else mean
 
 
 def softmax(logits: Array) -> Array:
@@ -47,18 +67,42 @@ def confident_views(entropies: Array, share: float) -> Ints:
 
 
 class Look(NamedTuple):
-    """What the confident views of an image say of it."""
+    """What the views of an image say of it, and the confident ones among them."""
 
-    kept: Ints  # the views, the surest first
+    probabilities: Array  # [V, K]
+    kept: Ints  # the confident views, the surest first
     label: int  # pseudo-label: argmax of their mean probability
     entropy: float  # of that mean
 
 
-def confident_look(probabilities: Array, share: float) -> Look:
-    """Let the confident views [V, K] give an image its pseudo-label and how sure it is."""
+def confident_look(text_dots: Array, scale: float, share: float) -> Look:
+    """Let the confident views give an image its pseudo-label and how sure it is, from views·texts [V, K]."""
+    if COMPILED is not None:
+        probabilities, keep = np.empty_like(text_dots), max(1, int(share * len(text_dots)))
+        label, surprise, views = COMPILED.look(text_dots, scale, keep, probabilities)
+        return Look(probabilities, np.frombuffer(views, np.int64), label, surprise)
+    probabilities = softmax(np.float32(scale) * text_dots)
     kept = confident_views(entropy(probabilities, 1e-6), share)
     mean = probabilities[kept].mean(axis=0)
-    return Look(kept, int(mean.argmax()), float(entropy(mean, 1e-8)))
+    return Look(probabilities, kept, int(mean.argmax()), float(entropy(mean, 1e-8)))
+
+
+def joint_look(one: Array, other: Array) -> tuple[int, float]:
+    """Return the class that the sum of two predictions [K] favours, and the entropy of that sum's softmax."""
+    if COMPILED is not None:
+        label, surprise = COMPILED.doubt(one, other)
+        return label, surprise
+    joint = one + other
+    return int(joint.argmax()), float(logits_entropy(joint))
+
+
+def class_probabilities(cosine: Array, scale: float) -> Array:
+    """Return the softmax of one query's scaled cosines [K]."""
+    if COMPILED is not None:
+        probabilities = np.empty_like(cosine)
+        COMPILED.softmax(cosine, scale, probabilities)
+        return probabilities
+    return softmax(np.float32(scale) * cosine)
 
 
 def affinity(cosine: Array, sharpness: float) -> Array:

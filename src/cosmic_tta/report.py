@@ -13,6 +13,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from cosmic_tta.errors import InputError
+from cosmic_tta.kernel import path
 from cosmic_tta.methods import METHODS
 from cosmic_tta.parameters import describe
 
@@ -53,7 +54,7 @@ def _plain(value: Any) -> Any:
 
 def software() -> dict[str, str]:
     """Name the versions that a figure depends on."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "path": path()}
     for package in ("cosmic-tta", "numpy"):
         try:
             found[package] = version(package)

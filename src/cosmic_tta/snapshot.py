@@ -22,7 +22,7 @@ from cosmic_tta.errors import InputError, SnapshotError
 from cosmic_tta.parameters import values
 from cosmic_tta.state import arrays_digest, state_arrays, state_digest
 
-FORMAT = 1
+FORMAT = 2
 S = TypeVar("S", bound=State)
 
 
@@ -168,6 +168,8 @@ def _check_array(file: str | os.PathLike[str], name: str, array: NDArray[Any], e
 
 def _fill(state: Any, arrays: dict[str, NDArray[Any]], prefix: str = "") -> None:
     for part in fields(state):
+        if part.metadata.get("derived"):
+            continue
         value, name = getattr(state, part.name), prefix + part.name
         if is_dataclass(value) and not isinstance(value, Task):
             _fill(value, arrays, f"{name}.")

@@ -16,6 +16,8 @@ from cosmic_tta.core import State, Task
 def leaves(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the arrays and numbers of a state with their dotted names; absent parts are left out."""
     for part in fields(state):
+        if part.metadata.get("derived"):
+            continue
         value, name = getattr(state, part.name), prefix + part.name
         if is_dataclass(value) and not isinstance(value, Task):
             yield from leaves(value, f"{name}.")

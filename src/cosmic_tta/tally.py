@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.core import Task
-from cosmic_tta.ops import Array, as_float32, unit
+from cosmic_tta.errors import SnapshotError
+from cosmic_tta.kernel import COMPILED
+from cosmic_tta.ops import Array, Ints, as_float32, unit
+
+TOGETHER = 16  # samples that enter class sums at once, about as fast as one would
 
 
 @dataclass
@@ -69,6 +73,7 @@ class Sums:
 
     classes: Array  # [K, D] sum of z_k·x
     total: Array  # [D] weighted sum of x
+    waiting: Array  # [16, D] samples that are in all but the class sums
 
 
 @dataclass
@@ -78,6 +83,8 @@ class Tally:
     mass: Array  # [K] sum of z_k
     square: Array  # [K] sum of z_k²
     number: float  # of samples, as they weigh in the running mean
+    waiting: Array  # [16, K] soft labels of the samples that wait
+    late: int  # how many do
     clip: Sums
     aux: Sums | None
 
@@ -86,22 +93,52 @@ class Tally:
         """Make the tally of no samples."""
 
         def sums(dim: int) -> Sums:
-            return Sums(np.zeros((task.classes, dim), np.float32), np.zeros(dim, np.float32))
+            rows = np.zeros((task.classes, dim), np.float32)
+            return Sums(rows, np.zeros(dim, np.float32), np.zeros((TOGETHER, dim), np.float32))
 
-        nothing = np.zeros((2, task.classes), np.float32)
-        return cls(nothing[0], nothing[1], 0.0, sums(task.dim), None if task.aux_dim is None else sums(task.aux_dim))
+        mass, square = np.zeros((2, task.classes), np.float32)
+        waiting = np.zeros((TOGETHER, task.classes), np.float32)
+        aux = None if task.aux_dim is None else sums(task.aux_dim)
+        return cls(mass, square, 0.0, waiting, 0, sums(task.dim), aux)
+
+    def validate(self) -> None:
+        """Refuse more waiting samples than there can be."""
+        if not 0 <= self.late < TOGETHER:
+            raise SnapshotError(f"the saved state has {self.late} samples waiting; the file is damaged.")
 
     def add(self, labels: Array, features: tuple[Array, ...], weights: Array) -> None:
         """Count samples in: soft labels [B, K], standardised features [B, D] of each space, weights [B] in the mean."""
+        self._count(labels, features, weights)
+        for sums, rows in zip(self.spaces(), features, strict=True):
+            absorb(sums.classes, labels, rows)
+
+    def add_late(self, labels: Array, features: tuple[Array, ...], weights: Array) -> None:
+        """Count one sample in, where nobody looks at the class sums yet: it enters them with others, later."""
+        self._count(labels, features, weights)
+        self.waiting[self.late] = labels[0]
+        for sums, rows in zip(self.spaces(), features, strict=True):
+            sums.waiting[self.late] = rows[0]
+        self.late += 1
+        if self.late == TOGETHER:
+            self.settle()
+
+    def settle(self) -> None:
+        """Let those that wait enter the class sums."""
+        if self.late:
+            for sums in self.spaces():
+                absorb(sums.classes, self.waiting[: self.late], sums.waiting[: self.late])
+            self.late = 0
+
+    def _count(self, labels: Array, features: tuple[Array, ...], weights: Array) -> None:
         self.mass += labels.sum(axis=0)
         self.square += (labels * labels).sum(axis=0)
         self.number += float(weights.sum())
         for sums, rows in zip(self.spaces(), features, strict=True):
-            sums.classes += labels.T @ rows
             sums.total += weights @ rows
 
     def fade(self, share: float) -> None:
         """Let the samples count for less."""
+        self.settle()
         keep = np.float32(share)
         self.mass *= keep
         self.square *= keep * keep
@@ -110,6 +147,40 @@ class Tally:
             sums.classes *= keep
             sums.total *= keep
 
+    def become(self, other: Tally) -> None:
+        """Count what the other does, in this one's own arrays."""
+        self.mass[:], self.square[:], self.number = other.mass, other.square, other.number
+        self.waiting[:], self.late = other.waiting, other.late
+        for mine, its in zip(self.spaces(), other.spaces(), strict=True):
+            mine.classes[:], mine.total[:], mine.waiting[:] = its.classes, its.total, its.waiting
+
     def spaces(self) -> tuple[Sums, ...]:
         """The sums of the spaces that there are."""
         return (self.clip,) if self.aux is None else (self.clip, self.aux)
+
+
+def absorb(sums: Array, labels: Array, rows: Array) -> None:
+    """Add samples to class sums [K, D], in place: soft labels [B, K], features [B, D]."""
+    if COMPILED is None:
+        sums += labels.T @ rows
+    else:
+        COMPILED.absorb(sums, labels, rows)
+
+
+def measure(sums: Array, x: Array, g: Array) -> tuple[Array, Array, Array]:
+    """Return the products [K] of class sums with a sample, with the running mean, and with themselves."""
+    if COMPILED is None:
+        return sums @ x, sums @ g, np.einsum("kd,kd->k", sums, sums)
+    out = np.empty((3, len(sums)), np.float32)
+    COMPILED.measure(sums, x, g, out)
+    return out[0], out[1], out[2]
+
+
+def heaviest(weights: Array, keep: int) -> Ints:
+    """Return where the largest weights [n] are, the largest first, the first of equals first."""
+    if COMPILED is None:
+        order: Ints = np.argsort(-weights, kind="stable")[:keep]
+        return order
+    slots = np.empty(min(keep, len(weights)), np.int64)
+    COMPILED.heaviest(weights, slots)
+    return slots

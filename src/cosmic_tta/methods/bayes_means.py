@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from math import ceil, exp, inf, log
 from typing import ClassVar, NamedTuple, final
@@ -16,12 +15,14 @@ import numpy as np
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.ops import Array, as_float32, softmax, unit
+from cosmic_tta.likelihood import Likelihood, Model
+from cosmic_tta.ops import Array, as_float32, dots, softmax
 from cosmic_tta.parameters import LARGE, param
-from cosmic_tta.tally import Space, Tally
+from cosmic_tta.tally import Space, Tally, heaviest
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
 IDLE = len(ANNEALING)
+BLOCK = 16  # kept samples whose labels lie together
 
 
 @dataclass
@@ -31,10 +32,12 @@ class BayesMeansState(State):
     clip: Space
     aux: Space | None
     prior: Array  # [M, K] log-probability of each kept sample before any class mean spoke
-    label: Array  # [M, K] its soft self-label z
+    label: Array  # [M / 16, K, 16] its soft self-label z; sixteen samples' lie together class by class, to be read so
     live: Tally  # of all samples
     frozen: Tally  # of those that left the ring
     reference: Tally  # of a sweep's last whole pass
+    clip_likelihood: Likelihood  # what that one says, in full trust
+    aux_likelihood: Likelihood | None
     draft: Tally  # of a sweep's pass under way
     moment0: float  # sum of the weights behind the spaces' moments
     zero_shot_mass: Array  # [K] sum of zero-shot probabilities
@@ -52,12 +55,18 @@ class BayesMeansState(State):
         """Refuse a sweep that cannot be under way."""
         super().validate()
         kept = min(self.seen, len(self.prior))
+        if len(self.label) != _blocks(len(self.prior)):
+            raise SnapshotError("the saved state has samples without a label; the file is damaged.")
         if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept and self.trials > 0 and abs(self.odds) <= 30):
             raise SnapshotError("the saved state is in a sweep that cannot be; the file is damaged.")
 
     def spaces(self) -> tuple[Space, ...]:
         """The spaces that there are."""
         return (self.clip,) if self.aux is None else (self.clip, self.aux)
+
+    def likelihoods(self) -> tuple[Likelihood, ...]:
+        """What the reference says in each of them."""
+        return (self.clip_likelihood,) if self.aux_likelihood is None else (self.clip_likelihood, self.aux_likelihood)
 
 
 class Mood(NamedTuple):
@@ -109,10 +118,12 @@ class BayesMeans(Method[BayesMeansState]):
             clip=Space.empty(items, task.dim),
             aux=None if task.aux_dim is None else Space.empty(items, task.aux_dim),
             prior=np.zeros((items, classes), np.float32),
-            label=np.zeros((items, classes), np.float32),
+            label=np.zeros((_blocks(items), classes, BLOCK), np.float32),
             live=Tally.empty(task),
             frozen=Tally.empty(task),
             reference=Tally.empty(task),
+            clip_likelihood=Likelihood.empty(classes, task.dim),
+            aux_likelihood=None if task.aux_dim is None else Likelihood.empty(classes, task.aux_dim),
             draft=Tally.empty(task),
             moment0=0.0,
             zero_shot_mass=np.zeros(classes, np.float32),
@@ -130,7 +141,7 @@ class BayesMeans(Method[BayesMeansState]):
     def _predict(self, state: BayesMeansState, sample: Sample, *, learn: bool) -> Prediction:
         task, live = state.task, state.live
         raw = (sample.plain,) if sample.aux is None else (sample.plain, sample.aux)
-        zero_shot = softmax(np.float32(task.logit_scale) * (task.unit_text @ sample.plain))  # [K]
+        zero_shot = softmax(np.float32(task.logit_scale) * dots(task.unit_text, sample.clip[:1])[0])  # [K]
         mood = self._mood(state)
         prior = np.log(zero_shot + np.float32(1e-30))
         if mood.kappa > 0.1:
@@ -142,12 +153,12 @@ class BayesMeans(Method[BayesMeansState]):
         bias = self._bias(zero_shot_mass, live.mass, mood)
         parts, reliability = {"zero_shot": zero_shot}, {}
         features = tuple(space.standard(x) for x, space in zip(raw, state.spaces(), strict=True))
-        means = np.zeros_like(prior)
+        means, model = np.zeros_like(prior), self._model()
         for name, x, sums in zip(("clip", "aux"), features, live.spaces(), strict=False):
-            total = sums.total + x
-            evidence, rho = self._evidence(x[None], live, sums.classes, total, live.number + 1, mood.trust)
-            means += evidence[0]
-            parts[name], reliability[name] = softmax(evidence[0]), rho
+            evidence, reliability[name] = model.evidence(x, live, sums.classes, sums.total + x, live.number + 1)
+            evidence *= np.float32(mood.trust)
+            means += evidence
+            parts[name] = softmax(evidence)
         scores = softmax(prior - bias + self._doubted(means, mood.trust, len(features), mood))
 
         explain = self._explain(state, sample, int(scores.argmax()), reliability, bias)
@@ -188,33 +199,8 @@ class BayesMeans(Method[BayesMeansState]):
         share = np.minimum(1, mass.mean() / np.maximum(mass, np.float32(1e-9)))  # [K]
         return as_float32(1 - mood.balance * (1 - labels @ share))
 
-    def _evidence(
-        self, rows: Array, tally: Tally, sums: Array, total: Array, number: float, trust: float
-    ) -> tuple[Array, float]:
-        """Return the log-likelihood of standardised rows [B, D] under each class [B, K], and the reliability ρ.
-
-        With the running mean g taken away and c_k the class sums in what is left, a class with much mass is a
-        narrow Gaussian around its mean, one without any a wide one around nothing: a novel class.
-        """
-        g = total / np.float32(number + self.mean_prior)  # [D]
-        gg = float(g @ g)
-        rest = np.float32(max(1 - gg, 1e-6))
-        mass = tally.mass
-        towards = unit(rows - g)  # [B, D]
-        sg = sums @ g  # [K]
-        cosine = (towards @ sums.T - np.outer(towards @ g, mass)) / np.sqrt(rest)  # [B, K] x·c_k
-        length = (np.einsum("kd,kd->k", sums, sums) - 2 * mass * sg + mass * mass * np.float32(gg)) / rest  # [K] |c_k|²
-        # Pairs of a frequent class count less, or the largest class alone would say how tight classes are.
-        say = 1 / (mass + 1) if self.balanced else np.ones_like(mass)  # [K]
-        few = float(say @ mass) / max(float(mass.sum()), 1e-9) if mass.any() else 1.0
-        within = float(say @ (length - tally.square)) + 6 * few
-        pairs = float(say @ (mass * mass - tally.square)) + 20 * few
-        rho = np.float32(min(max(1.1 * within / pairs, 0.01), 0.9))
-        precision = mass * rho + 1 - rho
-        gain = rho / precision
-        spread = 1 - rho + rho * (1 - rho) / precision
-        distance = (1 - 2 * gain * cosine + gain * gain * length) / spread
-        return as_float32(-0.5 * self.sharpness * trust * (np.log(spread) + distance)), float(rho)
+    def _model(self) -> Model:
+        return Model(self.sharpness, self.mean_prior, self.balanced)
 
     def _doubted(self, evidence: Array, trust: float, spaces: int, mood: Mood) -> Array:
         """Mix the evidence of all spaces with that of a novel class: whoever doubts a class forgets it."""
@@ -255,22 +241,22 @@ class BayesMeans(Method[BayesMeansState]):
         passed = state.sweep != IDLE and slot < state.cursor  # a pass under way has done this slot already
         mass = state.live.mass
         if state.seen >= len(state.prior):
-            old = state.label[slot][None]
+            old = as_float32(state.label[slot // BLOCK, :, slot % BLOCK])[None]
             weight = self._weights(mass, old, mood)
             left = tuple(space.drafted(space.kept[slot])[None] for space in state.spaces())
-            state.frozen.add(old, left, weight)
+            state.frozen.add_late(old, left, weight)
             if state.sweep != IDLE and not passed:
-                state.draft.add(old, left, weight)
+                state.draft.add_late(old, left, weight)
         weight = self._weights(mass, label[None], mood)
         for space, x in zip(state.spaces(), raw, strict=True):
             space.keep(slot, x, float(weight[0]))
         state.moment0 += float(weight[0])
-        state.prior[slot], state.label[slot] = prior, label
+        state.prior[slot], state.label[slot // BLOCK, :, slot % BLOCK] = prior, label
         state.prior_mass = state.prior_mass + softmax(prior)
         state.live.add(label[None], tuple(x[None] for x in features), weight)
         if passed:
             drafted = tuple(space.drafted(x)[None] for x, space in zip(raw, state.spaces(), strict=True))
-            state.draft.add(label[None], drafted, weight)
+            state.draft.add_late(label[None], drafted, weight)
 
     def _sweep(self, state: BayesMeansState, mood: Mood) -> None:
         """Go on with the sweep under way, or begin one when it is time: so many rows, then enough for this step."""
@@ -279,7 +265,7 @@ class BayesMeans(Method[BayesMeansState]):
             state.next_sweep = ceil(self.sweep_ratio * number)
             state.sweep, state.cursor = 0, 0
             state.frozen.fade(self.remember)
-            state.draft = deepcopy(state.frozen)
+            state.draft.become(state.frozen)
             if state.seen < len(state.prior):  # what left the ring can't be standardised anew
                 for space in state.spaces():
                     space.fit(number, state.moment0, self.variance_prior)
@@ -304,33 +290,38 @@ class BayesMeans(Method[BayesMeansState]):
         features = tuple(space.drafted(space.kept[rows]) for space in state.spaces())
         if trust:
             means = np.zeros_like(score)
-            for x, sums in zip(features, reference.spaces(), strict=True):
-                means += self._evidence(x, reference, sums.classes, sums.total, reference.number, trust)[0]
+            for x, sums, likelihood in zip(features, reference.spaces(), state.likelihoods(), strict=True):
+                likelihood.add(x, sums.classes, reference.mass, trust, means)
             score += self._doubted(means, trust, len(features), mood)
         label = softmax(score)
         state.draft.add(label, features, self._weights(mass, label, mood))
         if state.sweep == IDLE - 1:
-            state.label[rows] = label
+            slots = np.arange(rows.start, rows.stop)
+            state.label[slots // BLOCK, :, slots % BLOCK] = label
 
     def _turn(self, state: BayesMeansState) -> None:
         """End a pass: its draft becomes the next one's reference, or, after the last, what answers."""
+        state.draft.settle()
         state.sweep += 1
         state.cursor = 0
         if state.sweep == IDLE:
-            state.live = state.draft
+            state.live, state.draft = state.draft, state.live  # the next sweep drafts anew
             for space in state.spaces():
                 space.adopt()
-        else:
-            state.reference = state.draft
-        state.draft = deepcopy(state.frozen)
+            return
+        state.reference, state.draft = state.draft, state.reference
+        state.draft.become(state.frozen)
+        model, reference = self._model(), state.reference
+        for likelihood, sums in zip(state.likelihoods(), reference.spaces(), strict=True):
+            likelihood.become(model.likelihood(reference, sums.classes, sums.total, reference.number))
 
     def _explain(
         self, state: BayesMeansState, sample: Sample, answer: int, reliability: dict[str, float], bias: Array
     ) -> Callable[[], Explanation]:
         # The state goes on changing: what the explanation needs of it is copied now.
         names, kept = state.task.class_names, min(state.seen, len(state.prior))
-        weight = state.label[:kept, answer]
-        slots = np.argsort(-weight, kind="stable")[:8]
+        weight = state.label[: _blocks(kept), answer].ravel()[:kept]
+        slots = heaviest(weight, 8)
         newest = slots + (state.seen - 1 - slots) // max(len(state.prior), 1) * len(state.prior)
         near = weight[slots] * (state.clip.kept[slots] @ sample.plain)
         mass = state.live.mass.copy()
@@ -357,11 +348,17 @@ def _tilt(mass: Array, prior: float) -> Array:
     return as_float32(np.log(len(mass) * (mass + prior) / (mass.sum() + prior * len(mass))))
 
 
+def _blocks(items: int) -> int:
+    return -(-items // BLOCK)
+
+
 def _grow(state: BayesMeansState) -> None:
     """Make room for one sample more where all are kept: twice as much as there was."""
     if state.seen == len(state.prior):
         room = max(64, state.seen)
         for space in state.spaces():
             space.kept = np.concatenate([space.kept, np.zeros((room, space.kept.shape[1]), np.float32)])
-        more = np.zeros((room, state.prior.shape[1]), np.float32)
-        state.prior, state.label = np.concatenate([state.prior, more]), np.concatenate([state.label, more])
+        classes = state.prior.shape[1]
+        state.prior = np.concatenate([state.prior, np.zeros((room, classes), np.float32)])
+        more = np.zeros((_blocks(len(state.prior)) - len(state.label), classes, BLOCK), np.float32)
+        state.label = np.concatenate([state.label, more])

@@ -5,20 +5,25 @@ Huang et al., "COSMIC: Clique-Oriented Semantic Multi-space Integration for Robu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from cosmic_tta.cliques import MAX_CLIQUES, maximal_cliques
+from cosmic_tta.ahead import Queries
+from cosmic_tta.cliques import MAX_CLIQUES, cliques_of
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
-from cosmic_tta.errors import SnapshotError
+from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.graph import degeneracy_threshold, degree_threshold, first_order, grown_threshold, second_order
-from cosmic_tta.hyperclass import CentreKind, ClassMemory, HyperClasses, Rounding
-from cosmic_tta.ops import Array, Bools, Ints, affinity, confident_look, logits_entropy, softmax, unit
+from cosmic_tta.graph import Density, grown_threshold
+from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding
+from cosmic_tta.ops import Array, Bools, affinity, class_probabilities, confident_look, dots, joint_look, unit_mean
 from cosmic_tta.parameters import LARGE, param
+from cosmic_tta.space import Answer, Nodes, Space
+
+LOOK_AHEAD = 48  # samples of a block that are looked up together
 
 # A preset says all that it depends on, so that a change of our default leaves it alone.
 PAPER: Mapping[str, Any] = {
@@ -78,14 +83,6 @@ OFFICIAL: Mapping[str, Any] = {
 
 
 @dataclass
-class Space:
-    """One feature space of a stream: its memory and the hyper-classes of its last graph."""
-
-    memory: ClassMemory
-    hyper: HyperClasses
-
-
-@dataclass
 class CosmicState(State):
     """Both spaces; the auxiliary one is None in a stream without auxiliary features."""
 
@@ -105,7 +102,6 @@ class Rule(NamedTuple):
     """The parameters that one space has for itself."""
 
     shots: int
-    centre: CentreKind
     threshold: float
     degree: float
     degeneracy: int
@@ -117,8 +113,30 @@ class Branch(NamedTuple):
     scores: Array  # [n]
     inliers: Bools  # [n]
     hyper: HyperClasses
-    selected: Ints  # the nearest hyper-classes, nearest first
-    affinities: Array  # of the selected
+    nearest: Nearest
+
+
+class Ahead:
+    """Samples that are known beforehand: what can be looked up for all of them at once."""
+
+    def __init__(self, task: Task, samples: Sequence[Sample]) -> None:
+        one = samples[0] if len(samples) == 1 else None
+        self.clip = Queries(one.clip[:1] if one else np.stack([sample.plain for sample in samples]))
+        aux = [sample.aux for sample in samples if sample.aux is not None]
+        self.aux = Queries(aux[0][None] if one else np.stack(aux)) if aux else None
+        self._samples = samples
+        # The views of a block lie one after the other: [sum of V, K] with the texts.
+        self._products = dots(task.unit_text, one.clip if one else np.concatenate([s.clip for s in samples]))
+
+    def __iter__(self) -> Iterator[tuple[Sample, Array]]:
+        """Yield sample after sample with the products of its views and the texts, [V, K]."""
+        end = 0
+        for at, sample in enumerate(self._samples):
+            self.clip.at = at
+            if self.aux is not None:
+                self.aux.at = at
+            start, end = end, end + len(sample.clip)
+            yield sample, self._products[start:end]
 
 
 @final
@@ -178,144 +196,159 @@ class Cosmic(Method[CosmicState]):
     beta: float = param(5.0, "`exponential`: sharpness", range=(0, LARGE))
     weights: tuple[float, float, float] = param((1.0, 1.0, 1.0), "of zero-shot, CSS and AFV", range=(0, LARGE))
 
-    @property
-    def css_rule(self) -> Rule:
-        """The CLIP space's own parameters."""
-        return Rule(self.shots, self.centre, self.threshold, self.degree, self.degeneracy)
+    @cached_property
+    def _css_rule(self) -> Rule:
+        return Rule(self.shots, self.threshold, self.degree, self.degeneracy)
 
-    @property
-    def afv_rule(self) -> Rule:
-        """The auxiliary space's own parameters."""
-        return Rule(self.aux_shots, self.aux_centre, self.aux_threshold, self.aux_degree, self.aux_degeneracy)
+    @cached_property
+    def _afv_rule(self) -> Rule:
+        return Rule(self.aux_shots, self.aux_threshold, self.aux_degree, self.aux_degeneracy)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.aux_centre == "attention" and not self.unit_aux_centres:
+            raise ParameterError("cosmic: aux_centre=attention has centres of unit length; set unit_aux_centres=true.")
 
     def _init(self, task: Task) -> CosmicState:
-        def space(rule: Rule, dim: int) -> Space:
-            return Space(ClassMemory.empty(task.classes, rule.shots, dim, rule.centre), HyperClasses.empty(dim))
-
-        afv = None if task.aux_dim is None else space(self.afv_rule, task.aux_dim)
-        return CosmicState(task, seen=0, css=space(self.css_rule, task.dim), afv=afv)
+        text = task.unit_text if self.text_slot else None
+        centring = Centring(self.centre, self.attention_beta, self.ema_decay, text=text)
+        css = Space.empty(task.classes, self.shots, task.dim, centring)
+        if task.aux_dim is None:
+            return CosmicState(task, seen=0, css=css, afv=None)
+        centring = Centring(self.aux_centre, self.attention_beta, self.ema_decay, unit=self.unit_aux_centres)
+        afv = Space.empty(task.classes, self.aux_shots, task.aux_dim, centring)
+        return CosmicState(task, seen=0, css=css, afv=afv)
 
     def _predict(self, state: CosmicState, sample: Sample, *, learn: bool) -> Prediction:
-        task, query = state.task, sample.plain
-        scale = np.float32(task.logit_scale)
+        ahead = Ahead(state.task, [sample])
+        return next(self._score(state, sample, text_dots, ahead, learn) for sample, text_dots in ahead)
+
+    def _block(self, state: CosmicState, samples: list[Sample]) -> list[Prediction]:
+        answers = []
+        for start in range(0, len(samples), LOOK_AHEAD):
+            ahead = Ahead(state.task, samples[start : start + LOOK_AHEAD])
+            for sample, text_dots in ahead:
+                answers.append(self._score(state, sample, text_dots, ahead, learn=True))
+                state.seen += 1
+        return answers
+
+    def _score(self, state: CosmicState, sample: Sample, text_dots: Array, ahead: Ahead, learn: bool) -> Prediction:
+        task, scale = state.task, state.task.logit_scale
 
         # Zero-shot, the confident views, the pseudo-label.
-        views = softmax(scale * (sample.clip @ task.unit_text.T))  # [V, K]
-        zero_shot = views[0]
-        look = confident_look(views, self.confident)
-        label, surprise = look.label, look.entropy
+        look = confident_look(text_dots, scale, self.confident)
+        zero_shot, label, surprise = look.probabilities[0], look.label, look.entropy
 
         # CSS: the sample enters the CLIP cache; texts and visual centres answer.
-        memory, changed = state.css.memory, False
+        rule, space, due = self._css_rule, state.css, self._due(state, self._css_rule)
         if learn:
-            feature = query if self.stored == "plain" else unit(sample.clip[look.kept].mean(axis=0))
-            changed = memory.learn(self.centre, self.ema_decay, label, feature, surprise, state.seen)
-        text_slot = task.unit_text if self.text_slot else None
-        centres = unit(memory.centres_for(query, self.attention_beta, text_slot))  # [K, D]
-        clip_cache = softmax(scale * (centres @ query))
-        seen_classes = (memory.cache.count > 0) | self.empty_scores | self.text_slot
-        nodes = np.concatenate([task.text, centres])  # [2K, D]
-        there = np.concatenate([np.ones(task.classes, bool), seen_classes])
-        css = self._branch(state, state.css, self.css_rule, nodes, there, query, changed, learn)
+            feature = sample.plain if self.stored == "plain" else unit_mean(sample.clip, look.kept)
+            took = space.learn(ahead.clip, label, feature, surprise, state.seen, due)
+            due = took if due is None else due
+        answer = space.answer(ahead.clip, text_dots[0])
+        clip_cache = class_probabilities(answer.cosine, scale)
+        cosine = np.concatenate([text_dots[0] * task.text_length, answer.cosine])  # [2K]
+        there = None
+        if not (self.empty_scores or self.text_slot):
+            there = np.concatenate([np.ones(task.classes, bool), space.memory.cache.count > 0])
+        css = self._branch(state, space, rule, task.text, answer, cosine, there, ahead.clip, due, learn)
         css_scores = (css.scores[: task.classes] + css.scores[task.classes :]) / 2
         parts = {"zero_shot": zero_shot, "clip_cache": clip_cache, "css": css_scores}
         mixed = np.float32(self.weights[0]) * zero_shot + np.float32(self.weights[1]) * css_scores
-        branches = {"css": (state.css, css, query)}
+        branches = {"css": (space, css, sample.plain)}
 
         # AFV: the same with the auxiliary feature, without texts.
-        if state.afv is not None and sample.aux is not None:
-            memory, changed, query = state.afv.memory, False, sample.aux
+        if state.afv is not None and ahead.aux is not None and sample.aux is not None:
+            rule, space, due = self._afv_rule, state.afv, self._due(state, self._afv_rule)
+            memory = space.memory
             if learn:
                 if self.aux_label == "joint":
-                    joint = zero_shot + clip_cache
-                    label, surprise = int(joint.argmax()), float(logits_entropy(joint))
-                changed = memory.learn(self.aux_centre, self.ema_decay, label, query, surprise, state.seen)
+                    label, surprise = joint_look(zero_shot, clip_cache)
+                took = space.learn(ahead.aux, label, sample.aux, surprise, state.seen, due)
+                due = took if due is None else due
             if self.aux_cache:
-                near = affinity(memory.cache.slots @ query, self.beta) * memory.cache.filled()  # [K, L]
-                parts["aux_cache"] = softmax(np.float32(self.alpha) * near.sum(axis=1))
-            centres = memory.centres_for(query, self.attention_beta)  # [K, E]
-            nodes = unit(centres) if self.unit_aux_centres else centres
-            there = (memory.cache.count > 0) | (self.empty_scores & memory.cache.count.any())
-            afv = self._branch(state, state.afv, self.afv_rule, nodes, there, query, changed, learn)
+                near = ahead.aux.look("slots", memory.slot_dots)  # [K, L]
+                parts["aux_cache"] = class_probabilities(memory.vote(near, self.beta), self.alpha)
+            answer = space.answer(ahead.aux, text_dots[0])
+            there = memory.cache.count > 0
+            if self.empty_scores and there.any():
+                there = None
+            afv = self._branch(state, space, rule, None, answer, answer.cosine, there, ahead.aux, due, learn)
             parts["afv"] = afv.scores
             mixed = mixed + np.float32(self.weights[2]) * afv.scores
-            branches["afv"] = (state.afv, afv, query)
+            branches["afv"] = (space, afv, sample.aux)
 
         total = mixed.sum()
         scores = zero_shot if total == 0 else mixed / total  # where nothing weighs, zero-shot answers
         return Prediction(scores, parts, self._explain(task, int(scores.argmax()), branches))
 
     def _branch(
-        self, state: CosmicState, space: Space, rule: Rule, nodes: Array, there: Bools, query: Array, changed: bool,
-        learn: bool,
+        self, state: CosmicState, space: Space, rule: Rule, texts: Array | None, answer: Answer, cosine: Array,
+        there: Bools | None, queries: Queries, due: bool | None, learn: bool,
     ) -> Branch:  # fmt: skip
-        """Score a space's nodes for the query; with `learn`, keep the graph if it is time for a new one."""
-        if not there.any():  # a peek before the first sample
-            none = np.zeros(0, np.int64)
-            return Branch(np.zeros(len(nodes), np.float32), there, space.hyper, none, none.astype(np.float32))
-        hyper = space.hyper
-        if self._due(state, rule, changed) if learn else (self.rebuild == "always" or not len(hyper)):
-            hyper = self._hyper_classes(nodes, there, rule, state.seen)
+        """Score a space's nodes for the query, those that are `there`; with `learn`, keep the graph if it is `due`."""
+        if there is not None and not there.any():  # a peek before the first sample
+            nothing = np.zeros(len(cosine), np.float32)
+            return Branch(nothing, there, space.hyper, Nearest(nothing[:0], 0, there))
+        if due if learn else (self.rebuild == "always" or not len(space.hyper)):
+            nodes = space.current(texts, self.cosine, answer.attention)
+            hyper, then = self._hyper_classes(nodes, there, rule, state.seen), cosine
             if learn:
-                space.hyper = hyper
-        selected, affinities = hyper.nearest(query, self.ratio, self.rounding)
-        inliers = hyper.inliers(selected, len(nodes)) & there
+                space.settle(queries, hyper, nodes, answer.attention)
+            space.nodes = nodes
+        else:
+            hyper, then = space.hyper, space.as_it_was(queries, cosine)
+        nearest = hyper.nearest(then, self.ratio, self.rounding)
+        inliers = nearest.inliers if there is None else nearest.inliers & there
 
-        cosine = nodes @ query  # [n]
         if self.score == "exponential":
             scores = np.float32(self.alpha) * affinity(cosine, self.beta)
+        elif there is None:
+            scores = class_probabilities(cosine, state.task.logit_scale)
         else:
-            logits = np.where(there, np.float32(state.task.logit_scale) * cosine, -np.inf).astype(np.float32)
-            scores = softmax(logits)
-        return Branch(scores * inliers, inliers, hyper, selected, affinities)
+            scores = np.zeros(len(cosine), np.float32)
+            scores[there] = class_probabilities(cosine[there], state.task.logit_scale)
+        return Branch(scores * inliers, inliers, hyper, nearest)
 
-    def _due(self, state: CosmicState, rule: Rule, changed: bool) -> bool:
+    def _due(self, state: CosmicState, rule: Rule) -> bool | None:
+        """Whether it is time for a new graph; None: if the cache changes."""
         if self.rebuild == "always":
             return True
         if state.seen <= state.task.classes * rule.shots:
-            return changed
+            return None
         return state.seen % self.rebuild_every == 0
 
-    def _hyper_classes(self, nodes: Array, there: Bools, rule: Rule, seen: int) -> HyperClasses:
+    def _hyper_classes(self, nodes: Nodes, there: Bools | None, rule: Rule, seen: int) -> HyperClasses:
         """Build the graph of the nodes that are there; one that is not stays alone."""
-        present = np.flatnonzero(there)
-        features = unit(nodes[present]) if self.cosine else nodes[present]
-        similarity = features @ features.T  # [n, n]
         if self.graph == "threshold":
-            threshold = grown_threshold(rule.threshold, self.growth, seen)
-        elif self.graph == "degree":
-            threshold = degree_threshold(similarity, rule.degree)
+            density = Density("threshold", grown_threshold(rule.threshold, self.growth, seen))
         else:
-            threshold = degeneracy_threshold(similarity, rule.degeneracy)
-        graph = first_order(similarity, threshold)
-        if self.order == 2:
-            graph = second_order(graph, self.common)
-        cliques, complete = maximal_cliques(graph, self.max_cliques)
-        if len(present) < len(nodes):
-            lonely = [(int(node),) for node in np.flatnonzero(~there)]
-            cliques = sorted(lonely + [tuple(int(present[place]) for place in clique) for clique in cliques])
-        return HyperClasses.of(cliques, nodes, cosine=self.cosine, complete=complete)
+            density = Density(self.graph, rule.degree if self.graph == "degree" else rule.degeneracy)
+        present = None if there is None or there.all() else there
+        common = self.common if self.order == 2 else None
+        cliques = cliques_of(nodes.similarity, density, present, common, self.max_cliques)
+        return HyperClasses.of(cliques, nodes.rows, cosine=self.cosine)
 
     def _explain(
         self, task: Task, answer: int, branches: Mapping[str, tuple[Space, Branch, Array]]
     ) -> Callable[[], Explanation]:
-        # The caches go on changing, so the answer's slots are copied now; all else is frozen.
-        kept = {
-            name: (space.memory.cache.slots[answer].copy(), space.memory.cache.sample[answer].copy())
-            for name, (space, _, _) in branches.items()
-        }
+        # The caches go on changing, so the votes of the answer's slots are counted now; all else is frozen.
+        cast = {}
+        for name, (space, _, query) in branches.items():
+            cache = space.memory.cache
+            cast[name] = (cache.sample[answer].copy(), dots(cache.slots[answer], query[None])[0])
 
         def explain() -> Explanation:
             names = task.class_names
             node_names = {"afv": names, "css": [f"{n} (text)" for n in names] + [f"{n} (images)" for n in names]}
             told = Explanation()
-            for name, (_, branch, query) in branches.items():
+            for name, (_, branch, _) in branches.items():
                 inside = branch.inliers.reshape(-1, task.classes).any(axis=0)  # [K]
-                near = affinity(kept[name][0] @ query, self.attention_beta)
-                chosen = branch.hyper.describe(branch.selected, branch.affinities, node_names[name])
-                told.hyper_classes[name], told.complete[name] = chosen, branch.hyper.complete
+                samples, near = cast[name]
+                told.hyper_classes[name] = branch.hyper.describe(branch.nearest, node_names[name])
+                told.complete[name] = branch.hyper.complete
                 told.inliers[name] = tuple(names[k] for k in np.flatnonzero(inside))
-                told.votes[name] = votes(names[answer], kept[name][1], near)
+                told.votes[name] = votes(names[answer], samples, affinity(near, self.attention_beta))
             return told
 
         return explain

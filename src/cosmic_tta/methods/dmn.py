@@ -13,8 +13,8 @@ import numpy as np
 
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.hyperclass import ClassMemory
-from cosmic_tta.ops import Array, affinity, confident_look, softmax, unit
+from cosmic_tta.hyperclass import Centring, ClassMemory
+from cosmic_tta.ops import Array, class_probabilities, confident_look, dots, unit_mean
 from cosmic_tta.parameters import LARGE, param
 
 
@@ -41,23 +41,27 @@ class Dmn(Method[DmnState]):
     weight: float = param(1.0, "of the memory beside zero-shot, the paper's λ", range=(0, LARGE))
 
     def _init(self, task: Task) -> DmnState:
-        return DmnState(task, seen=0, memory=ClassMemory.empty(task.classes, self.shots, task.dim, "attention"))
+        return DmnState(task, seen=0, memory=ClassMemory.empty(task.classes, self.shots, task.dim, self._rule(task)))
+
+    def _rule(self, task: Task) -> Centring:
+        return Centring("attention", sharpness=self.attention_beta, text=task.unit_text)
 
     def _predict(self, state: DmnState, sample: Sample, *, learn: bool) -> Prediction:
-        task, query, cache = state.task, sample.plain, state.memory.cache
-        scale = np.float32(task.logit_scale)
-        views = softmax(scale * (sample.clip @ task.unit_text.T))  # [V, K]
+        task, memory = state.task, state.memory
+        rule = self._rule(task)
+        text_dots = dots(task.unit_text, sample.clip)  # [V, K]
+        look = confident_look(text_dots, task.logit_scale, self.confident)
+        zero_shot = look.probabilities[0]
         if learn:
-            look = confident_look(views, self.confident)
-            cache.offer(look.label, unit(sample.clip[look.kept].mean(axis=0)), look.entropy, state.seen)
-        centres = unit(state.memory.centres_for(query, self.attention_beta, task.unit_text))  # [K, D]
-        memory = softmax(scale * (centres @ query))
-        mixed = views[0] + np.float32(self.weight) * memory
+            memory.learn(rule, look.label, unit_mean(sample.clip, look.kept), look.entropy, state.seen)
+        attention = memory.attend(rule, memory.slot_dots(sample.clip[:1])[0], text_dots[0])
+        recalled = class_probabilities(attention.cosine, task.logit_scale)
+        mixed = zero_shot + np.float32(self.weight) * recalled
         scores = mixed / mixed.sum()
-        explain = self._explain(state, query, int(scores.argmax()))
-        return Prediction(scores, {"zero_shot": views[0], "clip_cache": memory}, explain)
+        explain = self._explain(state, attention.weights, int(scores.argmax()))
+        return Prediction(scores, {"zero_shot": zero_shot, "clip_cache": recalled}, explain)
 
-    def _explain(self, state: DmnState, query: Array, answer: int) -> Callable[[], Explanation]:
+    def _explain(self, state: DmnState, weights: Array, answer: int) -> Callable[[], Explanation]:
         cache, name = state.memory.cache, state.task.class_names[answer]
-        rows, samples = cache.slots[answer].copy(), cache.sample[answer].copy()  # the cache goes on changing
-        return lambda: Explanation(votes={"clip": votes(name, samples, affinity(rows @ query, self.attention_beta))})
+        samples, near = cache.sample[answer].copy(), weights[answer, : cache.shots]  # the cache goes on changing
+        return lambda: Explanation(votes={"clip": votes(name, samples, near)})

@@ -16,23 +16,23 @@ from cosmic_tta.cache import ClassCache
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.ops import Array, affinity, confident_views, entropy, logits_entropy, softmax, unit
+from cosmic_tta.ops import Array, affinity, confident_views, dots, entropy, logits_entropy, softmax, unit
 from cosmic_tta.parameters import LARGE, param
 
 
 @dataclass
 class TdaState(State):
-    """Two caches; the negative one also keeps the probability row of each of its samples."""
+    """Two caches; the negative one also keeps which classes each of its samples votes against."""
 
     positive: ClassCache
     negative: ClassCache
-    negative_rows: Array  # [K, L, K]
+    against: Array  # [K, L, K] 1 or 0
 
     def validate(self) -> None:
-        """Refuse rows that are no probabilities."""
+        """Refuse votes that are none."""
         super().validate()
-        if not ((self.negative_rows >= 0) & (self.negative_rows <= 1.001)).all():
-            raise SnapshotError("a saved probability is none; the file is damaged.")
+        if not ((self.against == 0) | (self.against == 1)).all():
+            raise SnapshotError("a saved vote is neither 0 nor 1; the file is damaged.")
 
 
 @final
@@ -70,13 +70,13 @@ class Tda(Method[TdaState]):
             seen=0,
             positive=ClassCache.empty(classes, self.shots, task.dim),
             negative=ClassCache.empty(classes, shots, task.dim),
-            negative_rows=np.zeros((classes, shots, classes), np.float32),
+            against=np.zeros((classes, shots, classes), np.float32),
         )
 
     def _predict(self, state: TdaState, sample: Sample, *, learn: bool) -> Prediction:
         task = state.task
         views = unit(sample.clip)
-        view_logits = np.float32(task.logit_scale) * (views @ task.text.T)  # [V, K]
+        view_logits = np.float32(task.logit_scale) * dots(task.text, views)  # [V, K]
         probabilities = softmax(view_logits)
         if len(views) == 1:
             feature, logits, row = views[0], view_logits[0], probabilities[0]
@@ -94,14 +94,13 @@ class Tda(Method[TdaState]):
             if task.classes > 1 and low < loss / log2(task.classes) < high:
                 slot = state.negative.offer(label, feature, loss, state.seen)
                 if slot is not None:
-                    state.negative_rows[label, slot] = row
+                    least, most = self.negative_mask
+                    state.against[label, slot] = (row > np.float32(least)) & (row < np.float32(most))
 
-        near = affinity(state.positive.slots @ feature, self.beta) * state.positive.filled()  # [K, L]
-        far = affinity(state.negative.slots @ feature, self.negative_beta) * state.negative.filled()
-        low, high = self.negative_mask
-        against = (state.negative_rows > np.float32(low)) & (state.negative_rows < np.float32(high))  # [K, L, K]
+        near = affinity(_products(state.positive, feature), self.beta) * state.positive.filled()  # [K, L]
+        far = affinity(_products(state.negative, feature), self.negative_beta) * state.negative.filled()
         positive = np.float32(self.alpha) * near.sum(axis=1)  # [K]
-        negative = np.float32(self.negative_alpha) * np.einsum("kl,klc->c", far, against.astype(np.float32))
+        negative = np.float32(self.negative_alpha) * (far.ravel() @ state.against.reshape(-1, task.classes))
         adapted = logits + positive - negative
         scores = softmax(adapted)
         parts = {"zero_shot": probabilities[0], "positive": positive, "negative": negative, "logits": adapted}
@@ -110,3 +109,9 @@ class Tda(Method[TdaState]):
     def _explain(self, task: Task, answer: int, state: TdaState, near: Array) -> Callable[[], Explanation]:
         samples = state.positive.sample[answer].copy()  # the cache goes on changing
         return lambda: Explanation(votes={"positive": votes(task.class_names[answer], samples, near[answer])})
+
+
+def _products(cache: ClassCache, feature: Array) -> Array:
+    """Return the products of every slot with a feature, [K, L]."""
+    slots = cache.slots
+    return dots(slots.reshape(-1, slots.shape[2]), feature[None]).reshape(slots.shape[:2])

@@ -1,0 +1,448 @@
+/* Similarities of nodes → the most similar pairs → a threshold → a graph as a bit matrix. */
+#include "arrays.h"
+#include "graph.h"
+#include "hot.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define GROUP 256 /* nodes whose panels lie in the second-level cache while the others pass by */
+
+/* Sixteen nodes' features interleaved, [width, 16]; what is missing of them is zero. */
+static void pack(const float *features, ptrdiff_t width, const int32_t *nodes, ptrdiff_t count, float *panel)
+{
+    const float *rows[16];
+    for (ptrdiff_t c = 0; c < count; c++) rows[c] = features + nodes[c] * width;
+    if (count < 16) memset(panel, 0, (size_t)(16 * width) * sizeof(float));
+    for (ptrdiff_t d = 0; d < width; d++)
+        for (ptrdiff_t c = 0; c < count; c++) panel[d * 16 + c] = rows[c][d];
+}
+
+/* Bring the lower triangle of similarities up to date where `moved` nodes, ascending, take part: entry (i, j) lies at
+   matrix[(i - start) * nodes + j]. Nodes from `stop` on are left out. */
+static int fill(const float *features, ptrdiff_t nodes, ptrdiff_t width, const int32_t *moved, ptrdiff_t number,
+                const uint8_t *changed, ptrdiff_t start, ptrdiff_t stop, float *matrix)
+{
+    float tile[96], *panels = malloc((size_t)(GROUP * width + 1) * sizeof(float));
+    if (!panels) return -1;
+    for (ptrdiff_t first = 0; first < number; first += GROUP) {
+        ptrdiff_t size = number - first < GROUP ? number - first : GROUP;
+        const int32_t *group = moved + first;
+        for (ptrdiff_t c = 0; c < size; c += 16)
+            pack(features, width, group + c, size - c < 16 ? size - c : 16, panels + c * width);
+        for (ptrdiff_t top = 0; top < stop; top += 6) {
+            const float *rows[6];
+            ptrdiff_t high = stop - top < 6 ? stop - top : 6;
+            int any_fixed = 0;
+            for (ptrdiff_t r = 0; r < 6; r++) rows[r] = features + (top + (r < high ? r : 0)) * width;
+            for (ptrdiff_t r = 0; r < high; r++) any_fixed |= !changed[top + r];
+            for (ptrdiff_t c = 0; c < size; c += 16) {
+                ptrdiff_t wide = size - c < 16 ? size - c : 16;
+                /* Two moved nodes meet twice: once is enough. */
+                if (!any_fixed && group[c + wide - 1] < top) continue;
+                hot->tile(rows, panels + c * width, width, tile);
+                for (ptrdiff_t k = 0; k < wide; k++) {
+                    ptrdiff_t other = group[c + k];
+                    for (ptrdiff_t r = 0; r < high; r++) {
+                        ptrdiff_t node = top + r, larger = node > other ? node : other;
+                        matrix[(larger - start) * nodes + (node > other ? other : node)] = tile[r * 16 + k];
+                    }
+                }
+            }
+        }
+    }
+    free(panels);
+    return 0;
+}
+
+/* products(features [n, D], start, out [r, n]): out[i, j] = features[start + i] · features[j] for all j up to start + i */
+PyObject *kernel_products(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"features", FLOAT32, 2, 0}, {"out", FLOAT32, 2, 1}};
+    PyObject *objects[2], *result = NULL;
+    Py_buffer views[2];
+    Py_ssize_t start;
+    if (!PyArg_ParseTuple(arguments, "OnO:products", &objects[0], &start, &objects[1])) return NULL;
+    if (take(objects, views, forms, 2) < 0) return NULL;
+    Py_ssize_t nodes = views[0].shape[0], rows = views[1].shape[0];
+    int32_t *moved = NULL;
+    uint8_t *changed = NULL;
+    int done = -1;
+    const Extent extents[] = {{1, 1, nodes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (start < 0 || start > nodes || rows > nodes - start || nodes > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "%zd rows from %zd on are not among the %zd nodes", rows, start, nodes);
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    moved = malloc((size_t)(rows + 1) * sizeof(int32_t));
+    changed = calloc((size_t)(nodes + 1), 1);
+    if (moved && changed) {
+        for (Py_ssize_t row = 0; row < rows; row++) moved[row] = (int32_t)(start + row), changed[start + row] = 1;
+        done = fill(views[0].buf, nodes, views[0].shape[1], moved, rows, changed, start, start + rows, views[1].buf);
+    }
+    Py_END_ALLOW_THREADS
+    result = done < 0 ? PyErr_NoMemory() : Py_NewRef(Py_None);
+done:
+    free(moved), free(changed);
+    release(views, 2);
+    return result;
+}
+
+/* Put a product where the lower triangle has it. */
+static inline void put(float *matrix, ptrdiff_t nodes, ptrdiff_t one, ptrdiff_t other, float value)
+{
+    if (other < nodes) matrix[one > other ? one * nodes + other : other * nodes + one] = value;
+}
+
+/* Every pair with a changed node. The features of all nodes are kept in panels of sixteen. */
+static void refresh(const float *features, ptrdiff_t nodes, ptrdiff_t width, const uint8_t *changed, float *panels,
+                    float *matrix)
+{
+    ptrdiff_t stride = 16 * width, count = (nodes + 15) / 16, moved[6], high = 0;
+    for (ptrdiff_t node = 0; node < nodes; node++) {
+        if (!changed[node]) continue;
+        float *panel = panels + node / 16 * stride + node % 16;
+        for (ptrdiff_t d = 0; d < width; d++) panel[d * 16] = features[node * width + d];
+    }
+    for (ptrdiff_t node = 0; node <= nodes; node++) {
+        if (node < nodes && changed[node]) moved[high++] = node;
+        if (high == 0 || (high < 6 && node < nodes)) continue;
+        /* The columns behind the last of these nodes that moved too meet them later. */
+        float out[96];
+        const float *rows[6];
+        for (ptrdiff_t r = 0; r < 6; r++) rows[r] = features + moved[r < high ? r : 0] * width;
+        for (ptrdiff_t p = 0; p < count;) {
+            int alone = 1;
+            for (ptrdiff_t c = p * 16; c < nodes && c < p * 16 + 16; c++) alone &= c > moved[high - 1] && changed[c];
+            if (alone) {
+                p++;
+                continue;
+            }
+            if (high > 2 || p + 4 > count) {
+                hot->tile(rows, panels + p * stride, width, out);
+                for (ptrdiff_t r = 0; r < high; r++)
+                    for (ptrdiff_t c = 0; c < 16; c++) put(matrix, nodes, moved[r], p * 16 + c, out[r * 16 + c]);
+                p++;
+            } else {
+                for (ptrdiff_t r = 0; r < high; r++) {
+                    hot->line(rows[r], panels + p * stride, stride, width, out);
+                    for (ptrdiff_t c = 0; c < 64; c++) put(matrix, nodes, moved[r], p * 16 + c, out[c]);
+                }
+                p += 4;
+            }
+        }
+        high = 0;
+    }
+}
+
+/* refresh(features [n, D], changed [n], panels [ceil(n / 16), D, 16], similarity [n, n]) */
+PyObject *kernel_refresh(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {
+        {"features", FLOAT32, 2, 0}, {"changed", BOOL, 1, 0}, {"panels", FLOAT32, 3, 1}, {"similarity", FLOAT32, 2, 1}};
+    PyObject *o[4], *result = NULL;
+    Py_buffer views[4];
+    if (!PyArg_ParseTuple(arguments, "OOOO:refresh", &o[0], &o[1], &o[2], &o[3])) return NULL;
+    if (take(o, views, forms, 4) < 0) return NULL;
+    Py_ssize_t nodes = views[0].shape[0], width = views[0].shape[1];
+    const Extent extents[] = {{1, 0, nodes}, {2, 0, (nodes + 15) / 16}, {2, 1, width}, {2, 2, 16},
+                              {3, 0, nodes}, {3, 1, nodes},             {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    Py_BEGIN_ALLOW_THREADS
+    refresh(views[0].buf, nodes, width, views[1].buf, views[2].buf, views[3].buf);
+    Py_END_ALLOW_THREADS
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 4);
+    return result;
+}
+
+/* collect(similarity [r, n], start, present [n] or None, keep, values [m], left [m], right [m], filled, cut, lowest, highest)
+   → filled, cut, lowest, highest: the rows start … start + r - 1 of a lower triangle go into a list of the largest */
+PyObject *kernel_collect(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"similarity", FLOAT32, 2, 0}, {"present", BOOL, -1, 0}, {"values", FLOAT32, 1, 1},
+                                 {"left", INT32, 1, 1},         {"right", INT32, 1, 1}};
+    PyObject *o[5], *result = NULL;
+    Py_buffer views[5];
+    Py_ssize_t start, keep, filled;
+    float cut, lowest, highest;
+    if (!PyArg_ParseTuple(arguments, "OnOnOOOnfff:collect", &o[0], &start, &o[1], &keep, &o[2], &o[3], &o[4], &filled,
+                          &cut, &lowest, &highest))
+        return NULL;
+    if (take(o, views, forms, 5) < 0) return NULL;
+    Py_ssize_t rows = views[0].shape[0], nodes = views[0].shape[1], room = views[2].shape[0];
+    const Extent extents[] = {{1, 0, nodes}, {3, 0, room}, {4, 0, room}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (start < 0 || start > nodes || rows > nodes - start || keep < 1 || keep >= room || filled < 0 || filled > room ||
+        nodes > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "%zd rows from %zd of %zd, %zd of %zd pairs listed, %zd to keep: that cannot be", rows,
+                     start, nodes, filled, room, keep);
+        goto done;
+    }
+    float *scratch = malloc((size_t)room * sizeof(float));
+    if (!scratch) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    Pairs pairs = {views[2].buf, scratch, views[3].buf, views[4].buf, room, keep, filled, cut, lowest, highest};
+    const float *similarity = views[0].buf;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t row = 0; row < rows; row++)
+        hot->collect(&pairs, similarity + row * nodes, start + row, views[1].buf);
+    Py_END_ALLOW_THREADS
+    free(scratch);
+    result = Py_BuildValue("nfff", pairs.filled, pairs.cut, pairs.lowest, pairs.highest);
+done:
+    release(views, 5);
+    return result;
+}
+
+int degree_cut(const float *values, ptrdiff_t count, ptrdiff_t nodes, double degree, double low, double high, double *cut)
+{
+    /* Only values between the ends can still fall on either side; `above` so many are known to lie above both. */
+    float *between = malloc((size_t)(count + 1) * sizeof(float)), least, most;
+    if (!between) return -1;
+    ptrdiff_t above = 0;
+    int stale = 1;
+    if (count) memcpy(between, values, (size_t)count * sizeof(float));
+    for (int round = 0; round < 500; round++) {
+        *cut = (low + high) / 2;
+        float middle = (float)*cut;
+        if (stale) {
+            least = INFINITY, most = -INFINITY;
+            for (ptrdiff_t at = 0; at < count; at++) {
+                least = between[at] < least ? between[at] : least;
+                most = between[at] > most ? between[at] : most;
+            }
+            stale = 0;
+        }
+        ptrdiff_t more = 0;
+        if (least > middle) more = count;
+        else if (most > middle)
+            for (ptrdiff_t at = 0; at < count; at++) more += between[at] > middle;
+        double mean = 2.0 * (double)(above + more) / (double)nodes;
+        if (fabs(mean - degree) < 0.01) break;
+        int falls = mean < degree;
+        double *end = falls ? &high : &low;
+        if (*end == *cut) break; /* nothing lies between any more: every later round repeats this one */
+        *end = *cut;
+        if (falls) above += more;
+        if (more == (falls ? 0 : count)) continue; /* all of them still lie between */
+        ptrdiff_t left = 0;
+        for (ptrdiff_t at = 0; at < count; at++) {
+            between[left] = between[at];
+            left += (between[at] > middle) != falls;
+        }
+        count = left;
+        stale = 1;
+    }
+    free(between);
+    return 0;
+}
+
+/* degree_threshold(values [m], nodes, degree, lowest, highest): the published bisection over the values of the listed
+   pairs; the interval is halved in double, the comparison is in float32 */
+PyObject *kernel_degree_threshold(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"values", FLOAT32, 1, 0}};
+    PyObject *object;
+    Py_buffer view;
+    Py_ssize_t nodes;
+    double degree, low, high;
+    if (!PyArg_ParseTuple(arguments, "Onddd:degree_threshold", &object, &nodes, &degree, &low, &high)) return NULL;
+    if (take(&object, &view, forms, 1) < 0) return NULL;
+    double middle = (low + high) / 2;
+    int done = degree_cut(view.buf, view.shape[0], nodes, degree, low, high, &middle);
+    release(&view, 1);
+    return done < 0 ? PyErr_NoMemory() : PyFloat_FromDouble(middle);
+}
+
+typedef struct {
+    float value;
+    int32_t left, right;
+} Pair;
+
+static int by_falling_value(const void *one, const void *other)
+{
+    float a = ((const Pair *)one)->value, b = ((const Pair *)other)->value;
+    return (a < b) - (a > b);
+}
+
+/* Whether taking away nodes of at most `degeneracy` neighbours, again and again, takes all; `neighbour` lists each node's
+   neighbours from its `offset` on. */
+static int peels(const Pair *pairs, Py_ssize_t count, Py_ssize_t nodes, int64_t degeneracy, int32_t *degree, int32_t *offset,
+                 int32_t *neighbour, int32_t *queue)
+{
+    memset(degree, 0, (size_t)nodes * sizeof(int32_t));
+    for (Py_ssize_t index = 0; index < count; index++) degree[pairs[index].left]++, degree[pairs[index].right]++;
+    offset[0] = 0;
+    for (Py_ssize_t node = 0; node < nodes; node++) offset[node + 1] = offset[node] + degree[node];
+    for (Py_ssize_t index = 0; index < count; index++) {
+        neighbour[--offset[pairs[index].left + 1]] = pairs[index].right;
+        neighbour[--offset[pairs[index].right + 1]] = pairs[index].left;
+    }
+    /* Now offset[node + 1] is where the node's neighbours begin; they are degree[node] many. */
+    Py_ssize_t first = 0, last = 0;
+    for (Py_ssize_t node = 0; node < nodes; node++)
+        if (degree[node] <= degeneracy) queue[last++] = (int32_t)node, degree[node] = -degree[node] - 1;
+    while (first < last) {
+        int32_t node = queue[first++];
+        int32_t begin = offset[node + 1], end = node + 1 < nodes ? offset[node + 2] : (int32_t)(2 * count);
+        for (int32_t at = begin; at < end; at++) {
+            int32_t other = neighbour[at];
+            if (degree[other] < 0) continue;
+            if (--degree[other] <= degeneracy) queue[last++] = other, degree[other] = -1;
+        }
+    }
+    return last == nodes;
+}
+
+int degeneracy_cut(const float *values, const int32_t *left, const int32_t *right, ptrdiff_t count, ptrdiff_t nodes,
+                   int64_t degeneracy, int all, double *cut)
+{
+    Pair *pairs = malloc((size_t)(count + 1) * sizeof(Pair));
+    int32_t *work = malloc((size_t)(3 * nodes + 2 + 2 * count) * sizeof(int32_t));
+    int done = -1;
+    if (!pairs || !work) goto out;
+    int32_t *degree = work, *queue = degree + nodes, *offset = queue + nodes, *neighbour = offset + nodes + 2;
+    for (ptrdiff_t index = 0; index < count; index++) pairs[index] = (Pair){values[index], left[index], right[index]};
+    qsort(pairs, (size_t)count, sizeof(Pair), by_falling_value);
+    done = 0;
+    *cut = -INFINITY;
+    if (!count || (all && peels(pairs, count, nodes, degeneracy, degree, offset, neighbour, queue))) goto out;
+    /* The graph of the `fits` largest pairs is thin enough, that of `fails` is not. */
+    ptrdiff_t fits = 0, fails = count;
+    while (fails - fits > 1) {
+        ptrdiff_t middle = fits + (fails - fits) / 2;
+        if (peels(pairs, middle, nodes, degeneracy, degree, offset, neighbour, queue)) fits = middle;
+        else fails = middle;
+    }
+    *cut = pairs[fits].value; /* pairs as similar as the first one that is too many stay out with it */
+out:
+    free(pairs), free(work);
+    return done;
+}
+
+/* degeneracy_threshold(values [m], left [m], right [m], nodes, degeneracy, all): the lowest threshold whose graph has at
+   most this degeneracy; minus infinity if `all` pairs are listed and may stay */
+PyObject *kernel_degeneracy_threshold(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"values", FLOAT32, 1, 0}, {"left", INT32, 1, 0}, {"right", INT32, 1, 0}};
+    PyObject *objects[3], *result = NULL;
+    Py_buffer views[3];
+    Py_ssize_t nodes;
+    long long degeneracy;
+    int all;
+    double cut;
+    if (!PyArg_ParseTuple(arguments, "OOOnLp:degeneracy_threshold", &objects[0], &objects[1], &objects[2], &nodes,
+                          &degeneracy, &all))
+        return NULL;
+    if (take(objects, views, forms, 3) < 0) return NULL;
+    Py_ssize_t count = views[0].shape[0];
+    const float *values = views[0].buf;
+    const int32_t *left = views[1].buf, *right = views[2].buf;
+    const Extent extents[] = {{1, 0, count}, {2, 0, count}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (count > INT32_MAX / 2 || nodes < 0 || nodes > INT32_MAX / 2) {
+        PyErr_SetString(PyExc_ValueError, "too many nodes or pairs");
+        goto done;
+    }
+    for (Py_ssize_t index = 0; index < count; index++)
+        if (left[index] < 0 || left[index] >= nodes || right[index] < 0 || right[index] >= nodes ||
+            left[index] == right[index] || values[index] != values[index]) {
+            PyErr_Format(PyExc_ValueError, "pair %zd is none of the %zd nodes'", index, nodes);
+            goto done;
+        }
+    if (degeneracy_cut(values, left, right, count, nodes, degeneracy, all, &cut) < 0) PyErr_NoMemory();
+    else result = PyFloat_FromDouble(cut);
+done:
+    release(views, 3);
+    return result;
+}
+
+static inline void join(uint64_t *graph, ptrdiff_t words, ptrdiff_t one, ptrdiff_t other)
+{
+    graph[one * words + other / 64] |= (uint64_t)1 << other % 64;
+    graph[other * words + one / 64] |= (uint64_t)1 << one % 64;
+}
+
+void connect_pairs(const Pairs *pairs, float threshold, uint64_t *graph, ptrdiff_t words)
+{
+    for (ptrdiff_t index = 0; index < pairs->filled; index++)
+        if (pairs->values[index] > threshold) join(graph, words, pairs->left[index], pairs->right[index]);
+}
+
+void connect_rows(const float *similarity, ptrdiff_t start, ptrdiff_t rows, ptrdiff_t nodes, const uint8_t *present,
+                  float threshold, uint64_t *graph, ptrdiff_t words)
+{
+    for (ptrdiff_t node = start; node < start + rows; node++) {
+        if (present && !present[node]) continue;
+        const float *row = similarity + (node - start) * nodes;
+        for (ptrdiff_t other = 0; other < node; other++)
+            if (row[other] > threshold && (!present || present[other])) join(graph, words, node, other);
+    }
+}
+
+int graph_fits(Py_ssize_t nodes, Py_ssize_t words)
+{
+    if (words == (nodes + 63) / 64 && nodes <= INT32_MAX / 2) return 0;
+    PyErr_Format(PyExc_ValueError, "a graph of %zd nodes has %zd words a row; given %zd", nodes, (nodes + 63) / 64, words);
+    return -1;
+}
+
+/* connect(values [m], left [m], right [m], threshold, graph [n, words]): join the listed pairs above the threshold */
+PyObject *kernel_connect(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {
+        {"values", FLOAT32, 1, 0}, {"left", INT32, 1, 0}, {"right", INT32, 1, 0}, {"graph", UINT64, 2, 1}};
+    PyObject *o[4], *result = NULL;
+    Py_buffer views[4];
+    float threshold;
+    if (!PyArg_ParseTuple(arguments, "OOOfO:connect", &o[0], &o[1], &o[2], &threshold, &o[3])) return NULL;
+    if (take(o, views, forms, 4) < 0) return NULL;
+    Py_ssize_t count = views[0].shape[0], nodes = views[3].shape[0], words = views[3].shape[1];
+    const int32_t *left = views[1].buf, *right = views[2].buf;
+    const Extent extents[] = {{1, 0, count}, {2, 0, count}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || graph_fits(nodes, words) < 0) goto done;
+    for (Py_ssize_t index = 0; index < count; index++)
+        if (left[index] < 0 || left[index] >= nodes || right[index] < 0 || right[index] >= nodes ||
+            left[index] == right[index]) {
+            PyErr_Format(PyExc_ValueError, "pair %zd is none of the %zd nodes'", index, nodes);
+            goto done;
+        }
+    Pairs pairs = {.values = views[0].buf, .left = views[1].buf, .right = views[2].buf, .filled = count};
+    connect_pairs(&pairs, threshold, views[3].buf, words);
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 4);
+    return result;
+}
+
+/* connect_above(similarity [r, n], start, present [n] or None, threshold, graph [n, words]): join every pair of a lower
+   triangle's rows that lies above the threshold */
+PyObject *kernel_connect_above(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"similarity", FLOAT32, 2, 0}, {"present", BOOL, -1, 0}, {"graph", UINT64, 2, 1}};
+    PyObject *o[3], *result = NULL;
+    Py_buffer views[3];
+    Py_ssize_t start;
+    float threshold;
+    if (!PyArg_ParseTuple(arguments, "OnOfO:connect_above", &o[0], &start, &o[1], &threshold, &o[2])) return NULL;
+    if (take(o, views, forms, 3) < 0) return NULL;
+    Py_ssize_t rows = views[0].shape[0], nodes = views[0].shape[1], words = views[2].shape[1];
+    const float *similarity = views[0].buf;
+    const uint8_t *present = views[1].buf;
+    const Extent extents[] = {{1, 0, nodes}, {2, 0, nodes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || graph_fits(nodes, words) < 0) goto done;
+    if (start < 0 || start > nodes || rows > nodes - start) {
+        PyErr_Format(PyExc_ValueError, "%zd rows from %zd on are not among the %zd nodes", rows, start, nodes);
+        goto done;
+    }
+    connect_rows(similarity, start, rows, nodes, present, threshold, views[2].buf, words);
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 3);
+    return result;
+}

@@ -1,0 +1,152 @@
+#include "hot.h"
+#include "tally.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 8
+
+#if VECTORS
+typedef float Lanes __attribute__((vector_size(32)));
+#define LOAD(lanes, from) memcpy(&(lanes), (from), sizeof(Lanes))
+#define JOIN(sum, other) ((sum) += (other))
+#define FETCH(from) __builtin_prefetch(from)
+#define FETCH_TO_WRITE(from) __builtin_prefetch((from), 1)
+#define SPREAD(lanes, value) ((lanes) = (value) - (Lanes){0})
+#define ADD_TO(to, sum) \
+    do { Lanes there_; LOAD(there_, (to)); there_ += (sum); memcpy((to), &there_, sizeof there_); } while (0)
+#define ADD_PRODUCT(sum, a, b) ((sum) += (a) * (b))
+#define ADD_SCALED(sum, a, b) ((sum) += (a) * (b))
+#else
+typedef struct { float at[LANES]; } Lanes;
+#define LOAD(lanes, from) memcpy((lanes).at, (from), sizeof(Lanes))
+#define SPREAD(lanes, value) \
+    do { for (int lane_ = 0; lane_ < LANES; lane_++) (lanes).at[lane_] = (value); } while (0)
+#define JOIN(sum, other) \
+    do { for (int lane_ = 0; lane_ < LANES; lane_++) (sum).at[lane_] += (other).at[lane_]; } while (0)
+#define FETCH(from) ((void)(from))
+#define FETCH_TO_WRITE(from) ((void)(from))
+#define ADD_TO(to, sum) \
+    do { for (int lane_ = 0; lane_ < LANES; lane_++) (to)[lane_] += (sum).at[lane_]; } while (0)
+#define ADD_PRODUCT(sum, a, b) \
+    do { for (int lane_ = 0; lane_ < LANES; lane_++) (sum).at[lane_] += (a).at[lane_] * (b).at[lane_]; } while (0)
+#define ADD_SCALED(sum, a, b) \
+    do { for (int lane_ = 0; lane_ < LANES; lane_++) (sum).at[lane_] += (a) * (b).at[lane_]; } while (0)
+#endif
+
+/* How deep the next panel of a product is, of so much that is left: as OpenBLAS has it on x86-64. */
+static inline ptrdiff_t depth(ptrdiff_t left) { return left >= 640 ? 320 : left > 320 ? (left + 1) / 2 : left; }
+
+float nth_largest(float *values, ptrdiff_t count, ptrdiff_t keep)
+{
+    ptrdiff_t low = 0, high = count - 1, place = keep - 1;
+    while (low < high) {
+        float pivot = values[low + (high - low) / 2];
+        ptrdiff_t i = low, j = high;
+        while (i <= j) {
+            while (values[i] > pivot) i++;
+            while (values[j] < pivot) j--;
+            if (i <= j) {
+                float value = values[i];
+                values[i++] = values[j];
+                values[j--] = value;
+            }
+        }
+        if (place <= j) high = j;
+        else if (place >= i) low = i;
+        else break;
+    }
+    return values[place];
+}
+
+void keep_largest(Pairs *pairs)
+{
+    memcpy(pairs->scratch, pairs->values, (size_t)pairs->filled * sizeof(float));
+    float least = nth_largest(pairs->scratch, pairs->filled, pairs->keep);
+    ptrdiff_t equals = pairs->keep, left = 0;
+    for (ptrdiff_t at = 0; at < pairs->filled; at++) equals -= pairs->values[at] > least;
+    for (ptrdiff_t at = 0; at < pairs->filled; at++) {
+        if (!(pairs->values[at] > least || (pairs->values[at] == least && equals-- > 0))) continue;
+        pairs->values[left] = pairs->values[at];
+        pairs->left[left] = pairs->left[at];
+        pairs->right[left++] = pairs->right[at];
+    }
+    pairs->filled = left;
+    pairs->cut = least;
+}
+
+static int grow(void **block, ptrdiff_t *room, ptrdiff_t needed, size_t item)
+{
+    if (needed <= *room) return 0;
+    ptrdiff_t more = *room * 2 > needed ? *room * 2 : needed + 64;
+    void *larger = realloc(*block, (size_t)more * item);
+    if (!larger) return -1;
+    *block = larger;
+    *room = more;
+    return 0;
+}
+
+int add_clique(Cliques *found, const int32_t *nodes, ptrdiff_t size)
+{
+    if (grow((void **)&found->nodes, &found->room, found->filled + size, sizeof(int32_t)) ||
+        grow((void **)&found->starts, &found->starts_room, found->count + 2, sizeof(ptrdiff_t)))
+        return -1;
+    if (size) memcpy(found->nodes + found->filled, nodes, (size_t)size * sizeof(int32_t));
+    found->starts[found->count] = found->filled;
+    found->filled += size;
+    found->starts[++found->count] = found->filled;
+    return 0;
+}
+
+#if VECTORS
+static inline int any_set(const void *masks)
+{
+    uint64_t words[4];
+    memcpy(words, masks, sizeof words);
+    return (words[0] | words[1] | words[2] | words[3]) != 0;
+}
+#endif
+
+#define NAME(name) name##_any
+#define ANY(masks) any_set(&(masks))
+#include "loops.h"
+#include "tally_loops.h"
+#undef NAME
+#undef ANY
+
+#if VECTORS && defined(__x86_64__) && !defined(ANY_PROCESSOR)
+#define HAS_AVX2
+#include <immintrin.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi,bmi2,popcnt")
+#endif
+#define NAME(name) name##_avx2
+#define ANY(masks) !_mm256_testz_si256((__m256i)(masks), (__m256i)(masks))
+#include "loops.h"
+#include "tally_loops.h"
+#undef NAME
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+const Hot *hot = &hot_any;
+const TallyLoops *tally_loops = &tally_loops_any;
+
+void choose_hot(void)
+{
+#ifdef HAS_AVX2
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+        __builtin_cpu_supports("popcnt")) {
+        hot = &hot_avx2;
+        tally_loops = &tally_loops_avx2;
+    }
+#endif
+}

@@ -1,0 +1,215 @@
+/* Hyper-classes: from similarities to cliques in one call, and the cliques nearest to a query. */
+#include "arrays.h"
+#include "graph.h"
+#include "hot.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef enum { THRESHOLD, DEGREE, DEGENERACY } Control;
+
+/* From similarities to cliques. */
+static Outcome build(const float *similarity, ptrdiff_t nodes, const uint8_t *present, Control control, double value,
+                     ptrdiff_t needed, float *floor_next, int64_t common, int64_t most_cliques, int64_t most_looks, Pairs *pairs,
+                     Cliques *found)
+{
+    ptrdiff_t words = (nodes + 63) / 64, there = nodes;
+    uint64_t *graph = calloc((size_t)(2 * nodes * words + 1), sizeof(uint64_t)), *used = graph;
+    Outcome outcome = NO_MEMORY;
+    if (!graph) return outcome;
+    if (present) {
+        there = 0;
+        for (ptrdiff_t node = 0; node < nodes; node++) there += present[node];
+    }
+    double threshold = value;
+    if (control != THRESHOLD) {
+        float floor = pairs->cut;
+        for (int again = 0; again < 2; again++) {
+            pairs->filled = 0;
+            pairs->cut = again ? -Py_HUGE_VAL : floor;
+            pairs->lowest = Py_HUGE_VAL;
+            pairs->highest = -Py_HUGE_VAL;
+            for (ptrdiff_t node = 0; node < nodes; node++) hot->collect(pairs, similarity + node * nodes, node, present);
+            if (pairs->filled >= needed) break;
+        }
+        /* Where many are as similar as the least that is kept, the next list would be too short from there on. */
+        ptrdiff_t above = 0;
+        for (ptrdiff_t index = 0; index < pairs->filled; index++) above += pairs->values[index] > pairs->cut;
+        *floor_next = above >= needed ? pairs->cut : -Py_HUGE_VAL;
+        if (control == DEGREE) {
+            if (degree_cut(pairs->values, pairs->filled, there, value, pairs->lowest, pairs->highest, &threshold) < 0)
+                goto done;
+        } else if (degeneracy_cut(pairs->values, pairs->left, pairs->right, pairs->filled, nodes, (int64_t)value,
+                                pairs->filled == there * (there - 1) / 2, &threshold) < 0)
+            goto done;
+    }
+    if (control != THRESHOLD && (float)threshold >= pairs->cut) connect_pairs(pairs, (float)threshold, graph, words);
+    else connect_rows(similarity, 0, nodes, nodes, present, (float)threshold, graph, words);
+    if (common >= 0) {
+        used = graph + nodes * words;
+        hot->second_order(graph, nodes, words, common, used);
+    }
+    outcome = find_cliques(used, nodes, words, most_cliques, most_looks, found);
+done:
+    free(graph);
+    return outcome;
+}
+
+/* build(similarity [n, n], present [n] or None, control, value, keep, floor, common, most_cliques, most_looks)
+   → nodes, sizes, complete, floor: the cliques of the graph whose density the control says: 0 a threshold, 1 a mean
+   degree, 2 a degeneracy. `keep` pairs are enough to find it, those above the `floor` usually so many. A `common` below
+   zero asks for the graph of first order. */
+PyObject *kernel_build(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"similarity", FLOAT32, 2, 0}, {"present", BOOL, -1, 0}};
+    PyObject *objects[2], *result = NULL;
+    Py_buffer views[2];
+    int control;
+    Py_ssize_t keep;
+    double value;
+    float floor;
+    long long common, most_cliques, most_looks;
+    Cliques found = {0};
+    Pairs pairs = {0};
+    Outcome outcome = NO_MEMORY;
+    if (!PyArg_ParseTuple(arguments, "OOidnfLLL:build", &objects[0], &objects[1], &control, &value, &keep, &floor, &common,
+                          &most_cliques, &most_looks))
+        return NULL;
+    if (take(objects, views, forms, 2) < 0) return NULL;
+    Py_ssize_t nodes = views[0].shape[0];
+    const Extent extents[] = {{0, 1, nodes}, {1, 0, nodes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (keep < 1 || keep > INT32_MAX / 16 || nodes > INT32_MAX / 16 || control < THRESHOLD || control > DEGENERACY ||
+        !(fabs(value) <= INT32_MAX)) {
+        PyErr_Format(PyExc_ValueError, "control %d with %zd pairs to keep cannot be", control, keep);
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    /* More are kept than needed, so that next time the same floor is likely to leave enough. */
+    pairs.keep = keep + keep / 2;
+    pairs.room = 2 * pairs.keep + 256;
+    pairs.cut = floor;
+    pairs.values = malloc((size_t)pairs.room * sizeof(float));
+    pairs.left = malloc((size_t)pairs.room * sizeof(int32_t));
+    pairs.right = malloc((size_t)pairs.room * sizeof(int32_t));
+    pairs.scratch = malloc((size_t)pairs.room * sizeof(float));
+    if (pairs.values && pairs.left && pairs.right && pairs.scratch)
+        outcome = build(views[0].buf, nodes, views[1].buf, (Control)control, value, keep, &floor, common, most_cliques, most_looks,
+                        &pairs, &found);
+    Py_END_ALLOW_THREADS
+    if (outcome == NO_MEMORY) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    PyObject *listed = as_bytes(&found, outcome == ALL_FOUND);
+    if (listed) {
+        result = Py_BuildValue("OOOf", PyTuple_GET_ITEM(listed, 0), PyTuple_GET_ITEM(listed, 1),
+                               PyTuple_GET_ITEM(listed, 2), floor);
+        Py_DECREF(listed);
+    }
+done:
+    free(found.nodes), free(found.starts), free(pairs.values), free(pairs.left), free(pairs.right);
+    free(pairs.scratch);
+    release(views, 2);
+    return result;
+}
+
+/* The cliques' nodes must be nodes, and their sizes add up. */
+static int are_cliques(const Py_buffer *nodes, const Py_buffer *sizes, Py_ssize_t count)
+{
+    const int64_t *node = nodes->buf, *size = sizes->buf;
+    Py_ssize_t left = nodes->shape[0];
+    for (Py_ssize_t index = 0; index < sizes->shape[0]; index++) {
+        if (size[index] < 0 || size[index] > left) {
+            PyErr_SetString(PyExc_ValueError, "the sizes do not add up to the nodes");
+            return -1;
+        }
+        left -= (Py_ssize_t)size[index];
+    }
+    for (Py_ssize_t at = 0; at < nodes->shape[0]; at++)
+        if (node[at] < 0 || node[at] >= count) {
+            PyErr_Format(PyExc_ValueError, "node %lld is none of %zd", (long long)node[at], count);
+            return -1;
+        }
+    return 0;
+}
+
+/* lengths(rows [n, D], nodes [t], sizes [m], out [m]): the length of the sum of each clique's rows */
+PyObject *kernel_lengths(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {
+        {"rows", FLOAT32, 2, 0}, {"nodes", INT64, 1, 0}, {"sizes", INT64, 1, 0}, {"out", FLOAT32, 1, 1}};
+    PyObject *o[4], *result = NULL;
+    Py_buffer views[4];
+    float *sum = NULL;
+    if (!PyArg_ParseTuple(arguments, "OOOO:lengths", &o[0], &o[1], &o[2], &o[3])) return NULL;
+    if (take(o, views, forms, 4) < 0) return NULL;
+    Py_ssize_t width = views[0].shape[1], cliques = views[2].shape[0], at = 0;
+    const int64_t *nodes = views[1].buf, *sizes = views[2].buf;
+    const Extent extents[] = {{3, 0, cliques}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || are_cliques(&views[1], &views[2], views[0].shape[0]) < 0) goto done;
+    sum = malloc((size_t)(width + 1) * sizeof(float));
+    if (!sum) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t index = 0; index < cliques; at += (Py_ssize_t)sizes[index], index++)
+        ((float *)views[3].buf)[index] = hot->length(views[0].buf, nodes + at, (ptrdiff_t)sizes[index], width, sum);
+    result = Py_NewRef(Py_None);
+done:
+    free(sum);
+    release(views, 4);
+    return result;
+}
+
+/* select(scores [n], nodes [t], sizes [m], scale [m], keep, affinities [m], inliers [n]): the affinity of each clique is
+   its nodes' scores added up and scaled; the nodes of the `keep` greatest become inliers, among equals the first cliques. */
+PyObject *kernel_select(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"scores", FLOAT32, 1, 0}, {"nodes", INT64, 1, 0},        {"sizes", INT64, 1, 0},
+                                 {"scale", FLOAT32, 1, 0},  {"affinities", FLOAT32, 1, 1}, {"inliers", BOOL, 1, 1}};
+    PyObject *o[6], *result = NULL;
+    Py_buffer views[6];
+    Py_ssize_t keep;
+    float *sorted = NULL;
+    if (!PyArg_ParseTuple(arguments, "OOOOnOO:select", &o[0], &o[1], &o[2], &o[3], &keep, &o[4], &o[5])) return NULL;
+    if (take(o, views, forms, 6) < 0) return NULL;
+    Py_ssize_t count = views[0].shape[0], cliques = views[2].shape[0];
+    const float *scores = views[0].buf, *scale = views[3].buf;
+    const int64_t *nodes = views[1].buf, *sizes = views[2].buf;
+    float *affinities = views[4].buf;
+    uint8_t *inliers = views[5].buf;
+    const Extent extents[] = {{3, 0, cliques}, {4, 0, cliques}, {5, 0, count}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || are_cliques(&views[1], &views[2], count) < 0) goto done;
+    if (keep < 1 || keep > cliques) {
+        PyErr_Format(PyExc_ValueError, "%zd of %zd cliques cannot be selected", keep, cliques);
+        goto done;
+    }
+    sorted = malloc((size_t)cliques * sizeof(float));
+    if (!sorted) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    Py_ssize_t at = 0;
+    for (Py_ssize_t index = 0; index < cliques; index++) {
+        float sum = 0;
+        for (Py_ssize_t end = at + (Py_ssize_t)sizes[index]; at < end; at++) sum += scores[nodes[at]];
+        affinities[index] = sum * scale[index];
+        sorted[index] = affinities[index] == affinities[index] ? affinities[index] : -Py_HUGE_VAL;
+    }
+    float least = nth_largest(sorted, cliques, keep);
+    Py_ssize_t equals = keep;
+    for (Py_ssize_t index = 0; index < cliques; index++) equals -= affinities[index] > least;
+    memset(inliers, 0, (size_t)count);
+    at = 0;
+    for (Py_ssize_t index = 0; index < cliques; index++) {
+        int chosen = affinities[index] > least || (affinities[index] == least && equals-- > 0);
+        for (Py_ssize_t end = at + (Py_ssize_t)sizes[index]; at < end; at++)
+            if (chosen) inliers[nodes[at]] = 1;
+    }
+    result = Py_NewRef(Py_None);
+done:
+    free(sorted);
+    release(views, 6);
+    return result;
+}

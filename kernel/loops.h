@@ -1,0 +1,262 @@
+/* Included by hot.c once for every kind of processor. */
+#include "tiles.h"
+
+static void NAME(rows_by_queries)(const float *rows, ptrdiff_t count, const float *queries, ptrdiff_t number,
+                                  ptrdiff_t width, float *out, ptrdiff_t stride)
+{
+    if (number == 1) {
+        ptrdiff_t row = 0;
+        for (; row + 8 <= count; row += 8) NAME(tile_8x1)(rows + row * width, queries, width, out + row);
+        for (; row < count; row++) out[row] = NAME(dot)(rows + row * width, queries, width);
+        return;
+    }
+    const float *left[4], *right[3];
+    float tile[12];
+    for (ptrdiff_t row = 0; row < count; row += 4) {
+        int high = count - row < 4 ? (int)(count - row) : 4;
+        for (int r = 0; r < high; r++) left[r] = rows + (row + r) * width;
+        for (ptrdiff_t query = 0; query < number; query += 3) {
+            int wide = number - query < 3 ? (int)(number - query) : 3;
+            for (int c = 0; c < wide; c++) right[c] = queries + (query + c) * width;
+            if (high == 4 && wide == 3) NAME(tile_4x3)(left, right, width, tile);
+            for (int r = 0; r < high; r++)
+                for (int c = 0; c < wide; c++)
+                    out[(query + c) * stride + row + r] =
+                        high == 4 && wide == 3 ? tile[r * 3 + c] : NAME(dot)(left[r], right[c], width);
+        }
+    }
+}
+
+static float NAME(square)(const float *weights, const float *gram, ptrdiff_t slots)
+{
+    float square = 0;
+    for (ptrdiff_t slot = 0; slot < slots; slot++)
+        if (weights[slot] > 0) square += weights[slot] * NAME(dot)(gram + slot * slots, weights, slots);
+    return square;
+}
+
+static void NAME(mix)(const float *slots, const float *weights, ptrdiff_t filled, ptrdiff_t width, const float *text,
+                      float text_weight, float *out)
+{
+    for (ptrdiff_t d = 0; d < width; d++) out[d] = text ? text_weight * text[d] : 0;
+    ptrdiff_t slot = 0;
+    for (; slot + 4 <= filled; slot += 4) {
+        const float *a = slots + slot * width, *b = a + width, *c = b + width, *e = c + width;
+        float w0 = weights[slot], w1 = weights[slot + 1], w2 = weights[slot + 2], w3 = weights[slot + 3];
+        for (ptrdiff_t d = 0; d < width; d++) out[d] += (w0 * a[d] + w1 * b[d]) + (w2 * c[d] + w3 * e[d]);
+    }
+    for (; slot < filled; slot++)
+        for (ptrdiff_t d = 0; d < width; d++) out[d] += weights[slot] * slots[slot * width + d];
+    float length = sqrtf(NAME(dot)(out, out, width));
+    if (length > 0)
+        for (ptrdiff_t d = 0; d < width; d++) out[d] /= length;
+}
+
+static float NAME(length)(const float *rows, const int64_t *which, ptrdiff_t count, ptrdiff_t width, float *sum)
+{
+    memset(sum, 0, (size_t)width * sizeof(float));
+    for (ptrdiff_t at = 0; at < count; at++) {
+        const float *row = rows + which[at] * width;
+        for (ptrdiff_t d = 0; d < width; d++) sum[d] += row[d];
+    }
+    return sqrtf(NAME(dot)(sum, sum, width));
+}
+
+static inline void NAME(list)(Pairs *pairs, float value, ptrdiff_t node, ptrdiff_t other)
+{
+    if (pairs->filled == pairs->room) {
+        keep_largest(pairs);
+        if (!(value > pairs->cut)) return;
+    }
+    pairs->values[pairs->filled] = value;
+    pairs->left[pairs->filled] = (int32_t)other;
+    pairs->right[pairs->filled++] = (int32_t)node;
+    if (value > pairs->highest) pairs->highest = value;
+}
+
+/* List the pairs of one stretch of a row, which hardly ever has any above the cut, and return the lowest value in it. */
+static float NAME(stretch)(Pairs *pairs, const float *row, ptrdiff_t node, ptrdiff_t from, ptrdiff_t to)
+{
+    float low = pairs->lowest;
+    ptrdiff_t other = from;
+#if VECTORS
+    typedef int32_t Masks __attribute__((vector_size(32)));
+    Lanes least = (Lanes){0} + low, value, next;
+    for (; other + 2 * LANES <= to; other += 2 * LANES) {
+        LOAD(value, row + other);
+        LOAD(next, row + other + LANES);
+        Masks above = (value > pairs->cut) | (next > pairs->cut), below = value < least;
+        least = (Lanes)(((Masks)value & below) | ((Masks)least & ~below));
+        below = next < least;
+        least = (Lanes)(((Masks)next & below) | ((Masks)least & ~below));
+        if (ANY(above))
+            for (ptrdiff_t at = other; at < other + 2 * LANES; at++)
+                if (row[at] > pairs->cut) NAME(list)(pairs, row[at], node, at);
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        if (least[lane] < low) low = least[lane];
+#endif
+    for (; other < to; other++) {
+        if (row[other] < low) low = row[other];
+        if (row[other] > pairs->cut) NAME(list)(pairs, row[other], node, other);
+    }
+    return low;
+}
+
+static void NAME(collect)(Pairs *pairs, const float *row, ptrdiff_t node, const uint8_t *present)
+{
+    if (present && !present[node]) return;
+    float self = row[node];
+    if (self < pairs->lowest) pairs->lowest = self;
+    if (self > pairs->highest) pairs->highest = self;
+    if (!present) {
+        pairs->lowest = NAME(stretch)(pairs, row, node, 0, node);
+        return;
+    }
+    for (ptrdiff_t from = 0, to; from < node; from = to + 1) {
+        for (to = from; to < node && present[to]; to++);
+        if (to > from) pairs->lowest = NAME(stretch)(pairs, row, node, from, to);
+    }
+}
+
+static void NAME(second_order)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int64_t common, uint64_t *out)
+{
+    for (ptrdiff_t node = 0; node < nodes; node++) {
+        const uint64_t *row = graph + node * words;
+        for (ptrdiff_t word = node / 64; word < words; word++)
+            for (uint64_t rest = row[word]; rest; rest &= rest - 1) {
+                ptrdiff_t other = word * 64 + LOWEST(rest);
+                if (other <= node) continue;
+                const uint64_t *line = graph + other * words;
+                int64_t shared = 0;
+                for (ptrdiff_t w = 0; w < words && shared < common; w++) shared += BITS(row[w] & line[w]);
+                if (shared < common) continue;
+                out[node * words + word] |= (uint64_t)1 << other % 64;
+                out[other * words + node / 64] |= (uint64_t)1 << node % 64;
+            }
+    }
+}
+
+/* The neighbourhood of one node, its nodes numbered anew in the same order, and the search in it: Bron–Kerbosch with
+   pivoting, on a stack of its own. An entry of the stack is two bitsets, candidates and excluded; the nodes of the
+   clique so far are in `inside`. */
+typedef struct {
+    int32_t *names;     /* [size] the nodes' numbers in the graph */
+    uint64_t *rows;     /* [size, words] who is next to whom */
+    uint64_t *stack;    /* [entries, 2, words] */
+    int32_t *depths;    /* [entries] how many nodes the clique had before this entry's */
+    int32_t *entered;   /* [entries] the node that the entry adds, in the new numbers */
+    int32_t *inside;    /* [size + 1] */
+    ptrdiff_t rows_room, stack_room, depths_room, entered_room;
+} NAME(Search);
+
+static Outcome NAME(search)(NAME(Search) *search, int32_t start, ptrdiff_t words, int64_t most_cliques,
+                            int64_t most_looks, int64_t *looks, Cliques *found)
+{
+    ptrdiff_t entries = 1;
+    search->depths[0] = 0;
+    search->entered[0] = -1;
+    while (entries) {
+        entries--;
+        uint64_t *candidates = search->stack + entries * 2 * words, *excluded = candidates + words;
+        int32_t depth = search->depths[entries];
+        search->inside[depth] = search->entered[entries] < 0 ? start : search->names[search->entered[entries]];
+        depth++;
+        int any = 0, left_out = 0;
+        for (ptrdiff_t w = 0; w < words; w++) any |= candidates[w] != 0, left_out |= excluded[w] != 0;
+        if (!any) {
+            if (left_out) continue;
+            if (add_clique(found, search->inside, depth) < 0) return NO_MEMORY;
+            if (found->count > most_cliques) return TOO_MANY;
+            continue;
+        }
+        /* The pivot: the candidate or excluded node next to the most candidates, the first of them among equals. */
+        ptrdiff_t pivot = 0;
+        int most = -1;
+        for (ptrdiff_t w = 0; w < words; w++)
+            for (uint64_t rest = candidates[w] | excluded[w]; rest; rest &= rest - 1) {
+                ptrdiff_t node = w * 64 + LOWEST(rest);
+                const uint64_t *row = search->rows + node * words;
+                int next = 0;
+                for (ptrdiff_t v = 0; v < words; v++) next += BITS(candidates[v] & row[v]);
+                if (next > most) most = next, pivot = node;
+                ++*looks;
+            }
+        if (*looks > most_looks) return TOO_MANY;
+        /* This entry's sets move up as the branches, which take their place, are made from them. */
+        ptrdiff_t branches = 0;
+        const uint64_t *pivot_row = search->rows + pivot * words;
+        for (ptrdiff_t w = 0; w < words; w++) branches += BITS(candidates[w] & ~pivot_row[w]);
+        if (grow((void **)&search->stack, &search->stack_room, (entries + branches + 1) * 2 * words, sizeof(uint64_t)) ||
+            grow((void **)&search->depths, &search->depths_room, entries + branches + 1, sizeof(int32_t)) ||
+            grow((void **)&search->entered, &search->entered_room, entries + branches + 1, sizeof(int32_t)))
+            return NO_MEMORY;
+        candidates = search->stack + (entries + branches) * 2 * words;
+        excluded = candidates + words;
+        memmove(candidates, search->stack + entries * 2 * words, 2 * (size_t)words * sizeof(uint64_t));
+        for (ptrdiff_t w = 0; w < words; w++)
+            for (uint64_t rest = candidates[w] & ~pivot_row[w]; rest; rest &= rest - 1) {
+                uint64_t bit = rest & -rest;
+                ptrdiff_t node = w * 64 + LOWEST(rest);
+                const uint64_t *row = search->rows + node * words;
+                uint64_t *branch = search->stack + entries * 2 * words;
+                for (ptrdiff_t v = 0; v < words; v++) {
+                    branch[v] = candidates[v] & row[v];
+                    branch[words + v] = excluded[v] & row[v];
+                }
+                search->depths[entries] = depth;
+                search->entered[entries++] = (int32_t)node;
+                candidates[w] &= ~bit;
+                excluded[w] |= bit;
+            }
+    }
+    return ALL_FOUND;
+}
+
+static Outcome NAME(cliques)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, const int32_t *order,
+                             int64_t most_cliques, int64_t most_looks, Cliques *found)
+{
+    NAME(Search) search = {0};
+    Outcome outcome = NO_MEMORY;
+    int64_t looks = 0;
+    uint64_t *later = malloc((size_t)(words ? words : 1) * sizeof(uint64_t)); /* nodes not yet taken as a start */
+    search.names = malloc((size_t)(nodes ? nodes : 1) * sizeof(int32_t));
+    search.inside = malloc((size_t)(nodes + 1) * sizeof(int32_t));
+    if (!later || !search.names || !search.inside) goto done;
+    memset(later, 0xff, (size_t)words * sizeof(uint64_t));
+    for (ptrdiff_t place = 0; place < nodes; place++) {
+        ptrdiff_t node = order[place], size = 0;
+        later[node / 64] &= ~((uint64_t)1 << node % 64);
+        for (ptrdiff_t w = 0; w < words; w++)
+            for (uint64_t rest = graph[node * words + w]; rest; rest &= rest - 1)
+                search.names[size++] = (int32_t)(w * 64 + LOWEST(rest));
+        if (!size) continue;
+        ptrdiff_t inner = (size + 63) / 64;
+        if (grow((void **)&search.rows, &search.rows_room, size * inner, sizeof(uint64_t)) ||
+            grow((void **)&search.stack, &search.stack_room, 2 * inner, sizeof(uint64_t)) ||
+            grow((void **)&search.depths, &search.depths_room, 1, sizeof(int32_t)) ||
+            grow((void **)&search.entered, &search.entered_room, 1, sizeof(int32_t)))
+            goto done;
+        memset(search.rows, 0, (size_t)(size * inner) * sizeof(uint64_t));
+        memset(search.stack, 0, 2 * (size_t)inner * sizeof(uint64_t));
+        for (ptrdiff_t i = 0; i < size; i++) {
+            const uint64_t *row = graph + search.names[i] * words;
+            for (ptrdiff_t j = 0; j < size; j++) {
+                ptrdiff_t other = search.names[j];
+                search.rows[i * inner + j / 64] |= (row[other / 64] >> other % 64 & 1) << j % 64;
+            }
+            uint64_t is_later = later[search.names[i] / 64] >> search.names[i] % 64 & 1;
+            search.stack[(is_later ? 0 : inner) + i / 64] |= (uint64_t)1 << i % 64;
+        }
+        outcome = NAME(search)(&search, (int32_t)node, inner, most_cliques, most_looks, &looks, found);
+        if (outcome != ALL_FOUND) goto done;
+    }
+    outcome = ALL_FOUND;
+done:
+    free(later), free(search.names), free(search.inside), free(search.rows);
+    free(search.stack), free(search.depths), free(search.entered);
+    return outcome;
+}
+
+static const Hot NAME(hot) = {NAME(rows_by_queries), NAME(tile_6x16), NAME(tile_1x64), NAME(square), NAME(mix),
+                              NAME(length),          NAME(collect),  NAME(second_order), NAME(cliques)};

@@ -1,0 +1,342 @@
+/* Rows against queries: plain, slot by slot, and the class centres that attend to a query. */
+#include "arrays.h"
+#include "hot.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define BLOCK 48 /* queries that pass over a row while it is near */
+
+static ptrdiff_t block(Py_ssize_t from, Py_ssize_t number) { return number - from < BLOCK ? number - from : BLOCK; }
+
+/* dots(rows [n, D], queries [b, D], out [b, n]) */
+PyObject *kernel_dots(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"rows", FLOAT32, 2, 0}, {"queries", FLOAT32, 2, 0}, {"out", FLOAT32, 2, 1}};
+    PyObject *objects[3], *result = NULL;
+    Py_buffer views[3];
+    if (!PyArg_ParseTuple(arguments, "OOO:dots", &objects[0], &objects[1], &objects[2])) return NULL;
+    if (take(objects, views, forms, 3) < 0) return NULL;
+    Py_ssize_t count = views[0].shape[0], width = views[0].shape[1], number = views[1].shape[0];
+    const float *queries = views[1].buf;
+    float *out = views[2].buf;
+    const Extent extents[] = {{1, 1, width}, {2, 0, number}, {2, 1, count}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t at = 0; at < number; at += BLOCK)
+        hot->rows_by_queries(views[0].buf, count, queries + at * width, block(at, number), width, out + at * count, count);
+    Py_END_ALLOW_THREADS
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 3);
+    return result;
+}
+
+static int counts_fit(const Py_buffer *counts, Py_ssize_t shots)
+{
+    const int64_t *filled = counts->buf;
+    for (Py_ssize_t k = 0; k < counts->shape[0]; k++)
+        if (filled[k] < 0 || filled[k] > shots) {
+            PyErr_Format(PyExc_ValueError, "count must be from 0 to %zd; it is %lld", shots, (long long)filled[k]);
+            return -1;
+        }
+    return 0;
+}
+
+/* slot_dots(slots [K, L, D], count [K], queries [b, D], out [b, K, L]): filled slots; the others are left as they are */
+PyObject *kernel_slot_dots(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {
+        {"slots", FLOAT32, 3, 0}, {"count", INT64, 1, 0}, {"queries", FLOAT32, 2, 0}, {"out", FLOAT32, 3, 1}};
+    PyObject *objects[4], *result = NULL;
+    Py_buffer views[4];
+    if (!PyArg_ParseTuple(arguments, "OOOO:slot_dots", &objects[0], &objects[1], &objects[2], &objects[3])) return NULL;
+    if (take(objects, views, forms, 4) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1], width = views[0].shape[2];
+    Py_ssize_t number = views[2].shape[0];
+    const float *slots = views[0].buf, *queries = views[2].buf;
+    const int64_t *filled = views[1].buf;
+    float *out = views[3].buf;
+    const Extent extents[] = {{1, 0, classes}, {2, 1, width}, {3, 0, number}, {3, 1, classes}, {3, 2, shots}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || counts_fit(&views[1], shots) < 0) goto done;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t at = 0; at < number; at += BLOCK)
+        for (Py_ssize_t k = 0; k < classes; k++)
+            hot->rows_by_queries(slots + k * shots * width, (ptrdiff_t)filled[k], queries + at * width, block(at, number),
+                                 width, out + (at * classes + k) * shots, classes * shots);
+    Py_END_ALLOW_THREADS
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 4);
+    return result;
+}
+
+/* attend(near [K, L], text [K] or None, count [K], gram [K, S, S], sharpness, weights [K, S], out [K]): each slot, and
+   the text behind them, weighs exp(-sharpness·(1 - its dot with the query)); out is the cosine of the query with each
+   class's weighted sum, which is not built; 0 where nothing weighs. S is L, or L + 1 with texts. */
+PyObject *kernel_attend(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"near", FLOAT32, 2, 0}, {"text", FLOAT32, -1, 0},   {"count", INT64, 1, 0},
+                                 {"gram", FLOAT32, 3, 0}, {"weights", FLOAT32, 2, 1}, {"out", FLOAT32, 1, 1}};
+    PyObject *o[6], *result = NULL;
+    Py_buffer views[6];
+    float sharpness;
+    if (!PyArg_ParseTuple(arguments, "OOOOfOO:attend", &o[0], &o[1], &o[2], &o[3], &sharpness, &o[4], &o[5])) return NULL;
+    if (take(o, views, forms, 6) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1], slots = shots + (views[1].obj != NULL);
+    const float *near = views[0].buf, *text = views[1].buf, *gram = views[3].buf;
+    const int64_t *filled = views[2].buf;
+    float *weights = views[4].buf, *out = views[5].buf;
+    const Extent extents[] = {{1, 0, classes}, {2, 0, classes}, {3, 0, classes}, {3, 1, slots}, {3, 2, slots},
+                              {4, 0, classes}, {4, 1, slots},   {5, 0, classes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || counts_fit(&views[2], shots) < 0) goto done;
+    memset(weights, 0, (size_t)(classes * slots) * sizeof(float));
+    for (Py_ssize_t k = 0; k < classes; k++, near += shots, weights += slots) {
+        float along = 0;
+        for (int64_t slot = 0; slot < filled[k]; slot++) {
+            weights[slot] = expf(-sharpness * (1 - near[slot]));
+            along += weights[slot] * near[slot];
+        }
+        if (text) {
+            weights[shots] = expf(-sharpness * (1 - text[k]));
+            along += weights[shots] * text[k];
+        }
+        float square = hot->square(weights, gram + k * slots * slots, slots);
+        out[k] = square > 0 ? along / sqrtf(square) : 0;
+    }
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 6);
+    return result;
+}
+
+/* mix(slots [K, L, D], count [K], weights [K, S], text [K, D] or None, out [K, D]): the unit centre of every class that
+   has samples, its slots weighted, and its text, whose weight stands behind those of the slots; S is L, or L + 1 with
+   texts. The rows of other classes are left as they are. */
+PyObject *kernel_mix(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"slots", FLOAT32, 3, 0}, {"count", INT64, 1, 0}, {"weights", FLOAT32, 2, 0},
+                                 {"text", FLOAT32, -2, 0}, {"out", FLOAT32, 2, 1}};
+    PyObject *o[5], *result = NULL;
+    Py_buffer views[5];
+    if (!PyArg_ParseTuple(arguments, "OOOOO:mix", &o[0], &o[1], &o[2], &o[3], &o[4])) return NULL;
+    if (take(o, views, forms, 5) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1], width = views[0].shape[2];
+    Py_ssize_t all = shots + (views[3].obj != NULL);
+    const float *slots = views[0].buf, *weights = views[2].buf, *text = views[3].buf;
+    const int64_t *filled = views[1].buf;
+    float *out = views[4].buf;
+    const Extent extents[] = {{1, 0, classes}, {2, 0, classes}, {2, 1, all},   {3, 0, classes},
+                              {3, 1, width},   {4, 0, classes}, {4, 1, width}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || counts_fit(&views[1], shots) < 0) goto done;
+    for (Py_ssize_t k = 0; k < classes; k++)
+        if (filled[k])
+            hot->mix(slots + k * shots * width, weights + k * all, (ptrdiff_t)filled[k], width,
+                     text ? text + k * width : NULL, text ? weights[k * all + shots] : 0, out + k * width);
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 5);
+    return result;
+}
+
+static void softmax(const float *dots, float scale, Py_ssize_t classes, float *out)
+{
+    float highest = dots[0] * scale, total = 0;
+    for (Py_ssize_t k = 1; k < classes; k++)
+        if (dots[k] * scale > highest) highest = dots[k] * scale;
+    for (Py_ssize_t k = 0; k < classes; k++) total += out[k] = expf(dots[k] * scale - highest);
+    for (Py_ssize_t k = 0; k < classes; k++) out[k] /= total;
+}
+
+static float entropy(const float *probabilities, Py_ssize_t classes, float epsilon)
+{
+    float sum = 0;
+    for (Py_ssize_t k = 0; k < classes; k++) sum -= probabilities[k] * logf(probabilities[k] + epsilon);
+    return sum;
+}
+
+/* softmax(values [K], scale, out [K]): softmax of the scaled values */
+PyObject *kernel_softmax(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"values", FLOAT32, 1, 0}, {"out", FLOAT32, 1, 1}};
+    PyObject *objects[2], *result = NULL;
+    Py_buffer views[2];
+    float scale;
+    if (!PyArg_ParseTuple(arguments, "OfO:softmax", &objects[0], &scale, &objects[1])) return NULL;
+    if (take(objects, views, forms, 2) < 0) return NULL;
+    const Extent extents[] = {{1, 0, views[0].shape[0]}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (views[0].shape[0]) softmax(views[0].buf, scale, views[0].shape[0], views[1].buf);
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 2);
+    return result;
+}
+
+/* look(dots [V, K], scale, keep, probabilities [V, K]) → label, entropy, kept: softmax of every view's scaled dots;
+   the `keep` views of least entropy, the surest first, as bytes of int64; the class that their mean favours, and that
+   mean's entropy */
+PyObject *kernel_look(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"dots", FLOAT32, 2, 0}, {"probabilities", FLOAT32, 2, 1}};
+    PyObject *objects[2], *result = NULL, *kept = NULL;
+    Py_buffer views[2];
+    float scale, *entropies = NULL;
+    Py_ssize_t keep;
+    if (!PyArg_ParseTuple(arguments, "OfnO:look", &objects[0], &scale, &keep, &objects[1])) return NULL;
+    if (take(objects, views, forms, 2) < 0) return NULL;
+    Py_ssize_t number = views[0].shape[0], classes = views[0].shape[1];
+    const Extent extents[] = {{1, 0, number}, {1, 1, classes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (classes < 1 || keep < 1 || keep > number) {
+        PyErr_Format(PyExc_ValueError, "%zd of %zd views of %zd classes cannot be kept", keep, number, classes);
+        goto done;
+    }
+    float *probabilities = views[1].buf;
+    kept = PyBytes_FromStringAndSize(NULL, keep * 8);
+    entropies = malloc((size_t)(number + classes) * sizeof(float));
+    if (!kept || !entropies) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t view = 0; view < number; view++) {
+        float *row = probabilities + view * classes;
+        softmax((const float *)views[0].buf + view * classes, scale, classes, row);
+        entropies[view] = number > 1 ? entropy(row, classes, 1e-6f) : 0;
+    }
+    float *mean = entropies + number;
+    memset(mean, 0, (size_t)classes * sizeof(float));
+    for (Py_ssize_t at = 0; at < keep; at++) {
+        int64_t surest = 0;
+        for (Py_ssize_t view = 1; view < number; view++)
+            if (entropies[view] < entropies[surest]) surest = view;
+        entropies[surest] = Py_HUGE_VAL;
+        memcpy(PyBytes_AS_STRING(kept) + at * 8, &surest, 8);
+        for (Py_ssize_t k = 0; k < classes; k++) mean[k] += probabilities[surest * classes + k];
+    }
+    Py_ssize_t label = 0;
+    for (Py_ssize_t k = 0; k < classes; k++) {
+        mean[k] /= (float)keep;
+        if (mean[k] > mean[label]) label = k;
+    }
+    result = Py_BuildValue("nfO", label, entropy(mean, classes, 1e-8f), kept);
+done:
+    Py_XDECREF(kept);
+    free(entropies);
+    release(views, 2);
+    return result;
+}
+
+/* doubt(one [K], other [K]) → label, entropy: the class that the sum of both favours, and the entropy of its softmax */
+PyObject *kernel_doubt(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"one", FLOAT32, 1, 0}, {"other", FLOAT32, 1, 0}};
+    PyObject *objects[2], *result = NULL;
+    Py_buffer views[2];
+    if (!PyArg_ParseTuple(arguments, "OO:doubt", &objects[0], &objects[1])) return NULL;
+    if (take(objects, views, forms, 2) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], label = 0;
+    const float *one = views[0].buf, *other = views[1].buf;
+    const Extent extents[] = {{1, 0, classes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (classes < 1) {
+        PyErr_SetString(PyExc_ValueError, "there must be a class");
+        goto done;
+    }
+    for (Py_ssize_t k = 1; k < classes; k++)
+        if (one[k] + other[k] > one[label] + other[label]) label = k;
+    float highest = one[label] + other[label], total = 0, sum = 0;
+    for (Py_ssize_t k = 0; k < classes; k++) {
+        float below = one[k] + other[k] - highest, share = expf(below);
+        total += share;
+        sum += share * below;
+    }
+    result = Py_BuildValue("nf", label, logf(total) - sum / total);
+done:
+    release(views, 2);
+    return result;
+}
+
+/* vote(near [K, L], count [K], sharpness, out [K]): what each class's filled slots add up to, each
+   exp(-sharpness·(1 - its dot with the query)) */
+PyObject *kernel_vote(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"near", FLOAT32, 2, 0}, {"count", INT64, 1, 0}, {"out", FLOAT32, 1, 1}};
+    PyObject *o[3], *result = NULL;
+    Py_buffer views[3];
+    float sharpness;
+    if (!PyArg_ParseTuple(arguments, "OOfO:vote", &o[0], &o[1], &sharpness, &o[2])) return NULL;
+    if (take(o, views, forms, 3) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1];
+    const float *near = views[0].buf;
+    const int64_t *filled = views[1].buf;
+    const Extent extents[] = {{1, 0, classes}, {2, 0, classes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || counts_fit(&views[1], shots) < 0) goto done;
+    for (Py_ssize_t k = 0; k < classes; k++, near += shots) {
+        float sum = 0;
+        for (int64_t slot = 0; slot < filled[k]; slot++) sum += expf(-sharpness * (1 - near[slot]));
+        ((float *)views[2].buf)[k] = sum;
+    }
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 3);
+    return result;
+}
+
+static int is_slot(const Py_buffer *slots, Py_ssize_t label, Py_ssize_t slot)
+{
+    if (label >= 0 && label < slots->shape[0] && slot >= 0 && slot < slots->shape[1]) return 0;
+    PyErr_Format(PyExc_ValueError, "slot %zd of class %zd is none of %zd and %zd", slot, label, slots->shape[1],
+                 slots->shape[0]);
+    return -1;
+}
+
+/* relate(slots [K, L, D], text [K, D] or None, label, slot, gram [K, S, S]): bring the products of one slot with those of
+   its class, and with its text behind them, up to date. S is L, or L + 1 with texts. */
+PyObject *kernel_relate(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"slots", FLOAT32, 3, 0}, {"text", FLOAT32, -2, 0}, {"gram", FLOAT32, 3, 1}};
+    PyObject *o[3], *result = NULL;
+    Py_buffer views[3];
+    Py_ssize_t label, slot;
+    if (!PyArg_ParseTuple(arguments, "OOnnO:relate", &o[0], &o[1], &label, &slot, &o[2])) return NULL;
+    if (take(o, views, forms, 3) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1], width = views[0].shape[2];
+    Py_ssize_t all = shots + (views[1].obj != NULL);
+    const Extent extents[] = {{1, 0, classes}, {1, 1, width}, {2, 0, classes}, {2, 1, all}, {2, 2, all}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || is_slot(&views[0], label, slot) < 0) goto done;
+    const float *slots = (const float *)views[0].buf + label * shots * width, *feature = slots + slot * width;
+    float *gram = (float *)views[2].buf + label * all * all, *row = gram + slot * all;
+    hot->rows_by_queries(slots, shots, feature, 1, width, row, shots);
+    if (views[1].obj)
+        hot->rows_by_queries((const float *)views[1].buf + label * width, 1, feature, 1, width, row + shots, 1);
+    for (Py_ssize_t other = 0; other < all; other++) gram[other * all + slot] = row[other];
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 3);
+    return result;
+}
+
+/* average(slots [K, L, D], label, count, out [K, D]): the mean of a class's first `count` slots */
+PyObject *kernel_average(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"slots", FLOAT32, 3, 0}, {"out", FLOAT32, 2, 1}};
+    PyObject *o[2], *result = NULL;
+    Py_buffer views[2];
+    Py_ssize_t label, count;
+    if (!PyArg_ParseTuple(arguments, "OnnO:average", &o[0], &label, &count, &o[1])) return NULL;
+    if (take(o, views, forms, 2) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1], width = views[0].shape[2];
+    const Extent extents[] = {{1, 0, classes}, {1, 1, width}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0 || is_slot(&views[0], label, count < 1 ? -1 : count - 1) < 0) goto done;
+    const float *slots = (const float *)views[0].buf + label * shots * width;
+    float *out = (float *)views[1].buf + label * width;
+    memcpy(out, slots, (size_t)width * sizeof(float));
+    for (Py_ssize_t slot = 1; slot < count; slot++)
+        for (Py_ssize_t d = 0; d < width; d++) out[d] += slots[slot * width + d];
+    for (Py_ssize_t d = 0; d < width; d++) out[d] /= (float)count;
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 2);
+    return result;
+}
