@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -120,6 +122,14 @@ def test_methods_as_json_on_standard_output(capsys: pytest.CaptureFixture[str]) 
     assert rows["tip_adapter"]["needs"] == ["support"]
     assert run("methods") == 0
     assert "cosmic" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("switch", "told"), [("auto", "compiled kernel|plain path"), ("off", "plain path")])
+def test_check_alone_says_which_path_runs(switch: str, told: str) -> None:
+    command = [sys.executable, "-m", "cosmic_tta", "check"]
+    environment = {**os.environ, "COSMIC_TTA_KERNEL": switch}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert re.search(told, done.stdout)
 
 
 def test_check_passes_a_sound_pack_and_fails_a_bad_one(

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from cosmic_tta import METHODS, Support, __version__, make_method, parameters
+from cosmic_tta import bench as benchmark
 from cosmic_tta.errors import CosmicError, InputError, ParameterError, unknown_name
 from cosmic_tta.evaluate import Run, score
+from cosmic_tta.kernel import path
 from cosmic_tta.methods import split_name
 from cosmic_tta.packs import AUX_KINDS, FeaturePack, check_pack
-from cosmic_tta.report import COLUMNS, Report, as_rows, sections
+from cosmic_tta.report import COLUMNS, Report, as_rows, sections, software
 from cosmic_tta.streams import ORDERS, stream_order
 from cosmic_tta.synthetic import superclass_pack
 from cosmic_tta.terminal import STDOUT, complain, print_table, progress_bar, say, writable, write_json
@@ -213,8 +215,15 @@ def _summary(kind: type) -> str:
 
 
 @app.command()
-def check(packs: Packs, json_file: JsonFile = None) -> None:
-    """Read feature packs from end to end and say what is wrong with them."""
+def check(
+    packs: Annotated[list[Path] | None, typer.Argument(metavar="[PACK...]", help="Folders of features.")] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Say how the engine runs here; read feature packs from end to end and say what is wrong with them."""
+    if json_file != STDOUT:
+        told = ", ".join(f"{name} {version}" for name, version in software().items() if name != "path")
+        say(f"The engine runs on its {path()} ({told}).")
+    packs = packs or []
     found = {str(folder): list(check_pack(folder)) for folder in packs}
     for folder, problems in found.items():
         if not problems and json_file != STDOUT:
@@ -247,6 +256,35 @@ def demo(
     _show_reports(reports, json_file)
     if json_file != STDOUT:
         say('Next, your own features ("Your own features" in the README): cosmic eval PACK')
+
+
+@app.command()
+def bench(
+    classes: Annotated[str, typer.Option(metavar="K,K,...", help="Numbers of classes.")] = "47,102,397,1000",
+    methods: Annotated[
+        str, typer.Option(metavar="NAME[@PRESET][,...]", help="Methods whose step is timed beside COSMIC's.")
+    ] = "tda,dmn,bayes_means",
+    shots: Annotated[int, typer.Option(help="Slots a class in COSMIC's caches.")] = 16,
+    views: Annotated[int, typer.Option(help="Views an image.")] = 1,
+    dim: Annotated[int, typer.Option(help="Width of the CLIP features.")] = 512,
+    aux_dim: Annotated[int, typer.Option(help="Width of the auxiliary features.")] = 1024,
+    samples: Annotated[int, typer.Option(help="Timed calls of a step; a tenth as many build graphs.")] = 300,
+    threads: Annotated[bool, typer.Option(help="Compare one BLAS thread with all cores, in wall time.")] = True,
+    large: Annotated[bool, typer.Option(help="Build one graph of 20,000 nodes too.")] = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Time a step beside bare array products and a textbook rendering, on generated features."""
+    widths = {"shots": shots, "views": views, "dim": dim, "aux_dim": aux_dim}
+    settings = benchmark.checked(classes, methods, **widths, samples=samples)
+    writable(json_file)
+    result = benchmark.measure(settings, threads=threads, large=large)
+    if json_file != STDOUT:
+        say(benchmark.headline(result))
+        for title, columns, rows in benchmark.tables(result):
+            print_table(columns, rows, title)
+        for remark in benchmark.remarks(result):
+            say(remark)
+    write_json(result, json_file)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
