@@ -62,7 +62,7 @@ def test_threads_take_turns_and_json_stands_alone(capsys: pytest.CaptureFixture[
     result = json.loads(capsys.readouterr().out)
     row = result["threads"]["classes"]["4"]
     assert {name: set(sides) for name, sides in row.items()} == {
-        name: {"one", "all", "ratio"} for name in (*bench.TURNS, "tip_adapter")
+        name: {"one", "all", "ratio"} for name in ("step", "rebuild", "cold", "tip_adapter")
     }
     assert all(math.isfinite(number) and number > 0 for number in numbers(row))
     assert result["exponents"] == {}

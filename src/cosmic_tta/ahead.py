@@ -1,4 +1,4 @@
-"""A block of queries that are known beforehand, looked up together.
+"""A block of samples that are known beforehand, looked up together.
 
 One pass over a memory serves the whole block, which is what a pass costs; where the memory changes on the way, what
 changed is looked up again. The answers have the bits of one query at a time.
@@ -6,12 +6,15 @@ changed is looked up again. The answers have the bits of one query at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from cosmic_tta.core import Sample, Task
 from cosmic_tta.kernel import COMPILED
 from cosmic_tta.ops import Array, dots
+
+LOOK_AHEAD = 48  # samples of a block that are looked up together
 
 Look = Callable[[Array], Array]  # queries [b, D] → something for each, [b, ...]
 
@@ -49,3 +52,26 @@ class Queries:
         """Take note that all of what was looked up in is another now."""
         self._known.pop(name, None)
         self._unsteady.add(name)
+
+
+class Ahead:
+    """Samples that are known beforehand: what can be looked up for all of them at once."""
+
+    def __init__(self, task: Task, samples: Sequence[Sample]) -> None:
+        one = samples[0] if len(samples) == 1 else None
+        self.clip = Queries(one.clip[:1] if one else np.stack([sample.plain for sample in samples]))
+        aux = [sample.aux for sample in samples if sample.aux is not None]
+        self.aux = Queries(aux[0][None] if one else np.stack(aux)) if aux else None
+        self._samples = samples
+        # The views of a block lie one after the other: [sum of V, K] with the texts.
+        self._products = dots(task.unit_text, one.clip if one else np.concatenate([s.clip for s in samples]))
+
+    def __iter__(self) -> Iterator[tuple[Sample, Array]]:
+        """Yield sample after sample with the products of its views and the texts, [V, K]."""
+        end = 0
+        for at, sample in enumerate(self._samples):
+            self.clip.at = at
+            if self.aux is not None:
+                self.aux.at = at
+            start, end = end, end + len(sample.clip)
+            yield sample, self._products[start:end]

@@ -9,12 +9,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import log
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from cosmic_tta.bench_data import Settings
@@ -23,7 +22,6 @@ from cosmic_tta.methods import split_name
 from cosmic_tta.report import machine, software
 
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-TURNS = {"step": 20, "rebuild": 10, "cold": 7}  # how often each of two processes is asked; a method, as a step
 GROWING = ("step", "rebuild", "cold")
 RATIOS: Mapping[str, tuple[str, tuple[str, ...], str]] = {  # above, below, goal
     "step/floor_memory": ("step", ("floor_memory",), "≤ 1.5"),
@@ -68,7 +66,7 @@ def measure(settings: Settings, *, threads: bool, large: bool) -> dict[str, Any]
         "exponents": exponents(found["classes"]),
     }
     if threads:
-        result["threads"] = _threads(settings)
+        result["threads"] = _answer("threads", settings, os.cpu_count() or 1)
     if large:
         print("10000 classes: one graph of texts and centres", file=sys.stderr, flush=True)
         result["large"] = _answer("large", settings)
@@ -115,74 +113,21 @@ def _environment(threads: int) -> dict[str, str]:
     return os.environ | dict.fromkeys(BLAS_THREADS, str(threads)) | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _answer(what: str, settings: Settings) -> dict[str, Any]:
+def _answer(what: str, settings: Settings, threads: int = 1) -> dict[str, Any]:
     done = subprocess.run(
-        _command(what, settings), env=_environment(1), stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False
+        _command(what, settings),
+        env=_environment(threads),
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        check=False,
     )
     if done.returncode:
-        raise _ended(done.returncode)
+        raise CosmicError(
+            f"the process that measures ended with exit code {done.returncode}; what it said stands above."
+        )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def _ended(code: int | None) -> CosmicError:
-    return CosmicError(f"the process that measures ended with exit code {code}; what it said stands above.")
-
-
-class _Player:
-    """A process that measures a few calls when it is its turn."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-
-    def ask(self, line: str) -> list[float]:
-        """Send a line, wait for the answer."""
-        read, write = self._process.stdout, self._process.stdin
-        assert read is not None
-        assert write is not None
-        try:
-            print(line, file=write, flush=True)
-            answer = read.readline()
-        except BrokenPipeError:
-            answer = ""
-        if not answer:
-            raise _ended(self._process.wait())
-        times: list[float] = json.loads(answer)
-        return times
-
-
-@contextmanager
-def _player(settings: Settings, threads: int) -> Iterator[_Player]:
-    pipe = subprocess.PIPE
-    command, environment = _command("turns", settings), _environment(threads)
-    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True, encoding="utf-8") as process:
-        try:
-            yield _Player(process)
-        except BaseException:
-            process.kill()
-            raise
-
-
-def _threads(settings: Settings) -> dict[str, Any]:
-    """Measure wall time with one BLAS thread and with one a core, in two processes that take turns."""
-    cores = os.cpu_count() or 1
-    result: dict[str, Any] = {"cores": cores, "classes": {}}
-    with ExitStack() as stack:
-        players = {name: stack.enter_context(_player(settings, n)) for name, n in (("one", 1), ("all", cores))}
-        for classes in settings.classes:
-            print(f"{classes} classes: one thread and all cores in turn", file=sys.stderr, flush=True)
-            for player in players.values():
-                player.ask(f"classes {classes}")
-            row = {}
-            for figure in (*TURNS, *settings.methods):
-                times: dict[str, list[float]] = {name: [] for name in players}
-                for _ in range(TURNS.get(figure, TURNS["step"])):
-                    for name, player in players.items():
-                        times[name] += player.ask(figure)
-                row[figure] = {name: median(spent) for name, spent in times.items()}
-                row[figure]["ratio"] = row[figure]["all"] / row[figure]["one"]
-            result["classes"][str(classes)] = row
-    return result
 
 
 Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]  # title, columns, rows
@@ -215,7 +160,7 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
         ("Size of the state in MB", ("state", *figures), kept),
         ("Ratios", ("ratio", *figures, "goal"), shown),
     ]
-    if "threads" in result:
+    if result.get("threads", {}).get("classes"):
         cores = result["threads"]["cores"]
         walls = [
             (name, classes, *(_number(times[side]) for side in ("one", "all", "ratio")))
@@ -232,6 +177,8 @@ def remarks(result: Mapping[str, Any]) -> list[str]:
     said = []
     if result["textbook"] != "there":
         said.append(f"No figures of the textbook: {result['textbook']}.")
+    if "absent" in result.get("threads", {}):
+        said.append(f"No figures of several BLAS threads: {result['threads']['absent']}.")
     if "large" in result:
         large = result["large"]
         said.append(

@@ -1,4 +1,4 @@
-"""The process that `cosmic bench` measures in: `python -m cosmic_tta.bench_worker figures|turns|large SETTINGS`.
+"""The process that `cosmic bench` measures in: `python -m cosmic_tta.bench_worker figures|threads|large SETTINGS`.
 
 BLAS reads how many threads it may use when NumPy is imported, so whoever starts this process says it by its
 environment. Figures go to standard output as JSON, progress to standard error.
@@ -7,8 +7,9 @@ environment. Figures go to standard output as JSON, progress to standard error.
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from time import perf_counter, process_time
@@ -26,6 +27,7 @@ from cosmic_tta.state import state_bytes
 BURST = 10  # calls that one contestant makes before the next has its turn
 BLOCK = 96
 COLD = 100  # samples of a cold stream
+THREAD_TURNS = 12
 BAYES_STEPS = 300  # at least: its worst step is a figure too
 LARGE_CLASSES, LARGE_SHOTS = 10_000, 8
 SHORT = 50e-6  # seconds; a bare call that is shorter is made several times
@@ -208,28 +210,35 @@ def _graphs(state: CosmicState) -> tuple[object, ...]:
     return state.css.hyper, None if state.afv is None else state.afv.hyper
 
 
-def turns(settings: Settings) -> Iterator[list[float]]:
-    """Answer one line on standard input after the other with the wall times in ms of what it asks for.
-
-    `classes K` sets up; `step`, `rebuild`, `cold` and the names of methods measure a few calls.
-    """
-    contestants: dict[str, Turn] = {}
-    stream = Stream(2, settings.dim, settings.aux_dim)
-    for line in sys.stdin:
-        word, _, number = line.strip().partition(" ")
-        if word == "classes":
-            stream = Stream(int(number), settings.dim, settings.aux_dim, settings.views)
-            for name, when in (("step", "scheduled"), ("rebuild", "always")):
-                method = official(settings.shots, aux_cache=False, rebuild=when)
-                contestants[name] = steps(method, filled(method, stream), perf_counter)
-            for spec in settings.methods:
-                made = method_for(spec, stream, settings.shots)
-                contestants[spec] = steps(made, filled(made, stream), perf_counter)
-            yield []
-        elif word == "cold":
-            yield [cold(settings, stream, None, perf_counter)["cold"]]
-        else:
-            yield interleaved({word: contestants[word]}, stream, 2 if word == "rebuild" else BURST)[word]
+def threads(settings: Settings) -> dict[str, Any]:
+    """Measure wall time with one BLAS thread and with one a core, in turn, on the same states."""
+    cores = os.cpu_count() or 1
+    found: dict[str, Any] = {"cores": cores, "classes": {}}
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return found | {"absent": "it needs threadpoolctl; install the extra `test`"}
+    for classes in settings.classes:
+        print(f"{classes} classes: one thread and all cores in turn", file=sys.stderr, flush=True)
+        stream = Stream(classes, settings.dim, settings.aux_dim, settings.views)
+        made: dict[str, Method[Any]] = {
+            name: official(settings.shots, aux_cache=False, rebuild=when)
+            for name, when in (("step", "scheduled"), ("rebuild", "always"))
+        }
+        made |= {spec: method_for(spec, stream, settings.shots) for spec in settings.methods}
+        calls = {name: steps(method, filled(method, stream), perf_counter) for name, method in made.items()}
+        spent: dict[str, dict[str, list[float]]] = {name: {"one": [], "all": []} for name in (*calls, "cold")}
+        for turn in range(THREAD_TURNS):
+            for side, number in (("one", 1), ("all", cores))[:: 1 if turn % 2 else -1]:
+                with threadpool_limits(number):
+                    for name, call in calls.items():
+                        times = interleaved({name: call}, stream, 2 if name == "rebuild" else BURST)
+                        spent[name][side] += times[name]
+                    if turn % 4 < 2:
+                        spent["cold"][side].append(cold(settings, stream, None, perf_counter)["cold"])
+        rows = {name: {side: median(times) for side, times in sides.items()} for name, sides in spent.items()}
+        found["classes"][str(classes)] = {name: row | {"ratio": row["all"] / row["one"]} for name, row in rows.items()}
+    return found
 
 
 def large(settings: Settings) -> dict[str, Any]:
@@ -248,12 +257,10 @@ def main() -> None:
     """Measure what the first word says, with the settings of the second, which is JSON."""
     what, told = sys.argv[1:]
     settings = Settings(**json.loads(told))
-    if what == "turns":
-        for times in turns(settings):
-            print(json.dumps(times), flush=True)
-        return
     if what == "large":
         found = large(settings)
+    elif what == "threads":
+        found = threads(settings)
     else:
         textbook = Textbook()
         found = {

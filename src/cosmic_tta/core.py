@@ -18,6 +18,7 @@ import numpy as np
 
 from cosmic_tta.errors import InputError, SnapshotError
 from cosmic_tta.explanation import Explanation
+from cosmic_tta.kernel import check_path
 from cosmic_tta.ops import Array, Ints, unit
 from cosmic_tta.parameters import check_parameters, values
 
@@ -239,6 +240,7 @@ class Method(ABC, Generic[S]):
     @final
     def init(self, task: Task) -> S:
         """Make the state of a stream that has seen nothing."""
+        check_path()
         state = self._init(task)
         state.made_by = self.fingerprint
         return state

@@ -85,13 +85,8 @@ class Similarity:
         """List at least the `keep` most similar pairs of nodes that are present, if there are so many."""
         nodes = len(self.features) if present is None else int(present.sum())
         keep = max(1, min(keep, nodes * (nodes - 1) // 2))
-        if COMPILED is None:
-            return _largest_plain(self._blocks(), keep, nodes, present)
-        pairs = _largest_compiled(self._blocks(), keep, nodes, present, self._floor)
-        if len(pairs.values) < keep:
-            pairs = _largest_compiled(self._blocks(), keep, nodes, present, -np.inf)
-        self._floor = pairs.cut
-        return pairs
+        found = _largest_plain if COMPILED is None else _largest_compiled
+        return found(self._blocks(), keep, nodes, present)
 
     def above(self, threshold: float, present: Bools | None = None) -> Graph:
         """Connect every pair above the threshold."""
@@ -142,12 +137,10 @@ def _largest_plain(blocks: Iterator[tuple[int, Array]], keep: int, nodes: int, p
     return Pairs(nodes, values, pairs[0], pairs[1], cut, float(lowest), float(highest))
 
 
-def _largest_compiled(
-    blocks: Iterator[tuple[int, Array]], keep: int, nodes: int, present: Bools | None, floor: float
-) -> Pairs:
+def _largest_compiled(blocks: Iterator[tuple[int, Array]], keep: int, nodes: int, present: Bools | None) -> Pairs:
     room = 2 * keep + 256
     values, left, right = np.empty(room, np.float32), np.empty(room, np.int32), np.empty(room, np.int32)
-    progress = (0, floor, np.inf, -np.inf)  # filled, cut, lowest, highest
+    progress = (0, -np.inf, np.inf, -np.inf)  # filled, cut, lowest, highest
     for start, block in blocks:
         progress = COMPILED.collect(block, start, present, keep, values, left, right, *progress)
     filled, cut, lowest, highest = progress

@@ -5,14 +5,14 @@ Huang et al., "COSMIC: Clique-Oriented Semantic Multi-space Integration for Robu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from cosmic_tta.ahead import Queries
+from cosmic_tta.ahead import LOOK_AHEAD, Ahead, Queries
 from cosmic_tta.cliques import MAX_CLIQUES, cliques_of
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
@@ -22,8 +22,6 @@ from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, R
 from cosmic_tta.ops import Array, Bools, affinity, class_probabilities, confident_look, dots, joint_look, unit_mean
 from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.space import Answer, Nodes, Space
-
-LOOK_AHEAD = 48  # samples of a block that are looked up together
 
 # A preset says all that it depends on, so that a change of our default leaves it alone.
 PAPER: Mapping[str, Any] = {
@@ -114,29 +112,6 @@ class Branch(NamedTuple):
     inliers: Bools  # [n]
     hyper: HyperClasses
     nearest: Nearest
-
-
-class Ahead:
-    """Samples that are known beforehand: what can be looked up for all of them at once."""
-
-    def __init__(self, task: Task, samples: Sequence[Sample]) -> None:
-        one = samples[0] if len(samples) == 1 else None
-        self.clip = Queries(one.clip[:1] if one else np.stack([sample.plain for sample in samples]))
-        aux = [sample.aux for sample in samples if sample.aux is not None]
-        self.aux = Queries(aux[0][None] if one else np.stack(aux)) if aux else None
-        self._samples = samples
-        # The views of a block lie one after the other: [sum of V, K] with the texts.
-        self._products = dots(task.unit_text, one.clip if one else np.concatenate([s.clip for s in samples]))
-
-    def __iter__(self) -> Iterator[tuple[Sample, Array]]:
-        """Yield sample after sample with the products of its views and the texts, [V, K]."""
-        end = 0
-        for at, sample in enumerate(self._samples):
-            self.clip.at = at
-            if self.aux is not None:
-                self.aux.at = at
-            start, end = end, end + len(sample.clip)
-            yield sample, self._products[start:end]
 
 
 @final
