@@ -29,6 +29,18 @@ class PackError(CosmicError, ValueError):
     """A feature pack that is missing, damaged or contradicts itself."""
 
 
+class PictureError(CosmicError, ValueError):
+    """A picture that cannot be decoded, or is refused before it is."""
+
+
+class EncoderError(CosmicError, ValueError):
+    """An encoder that is unknown, or whose weights are missing or do not fit."""
+
+
+class DatasetError(CosmicError, ValueError):
+    """A data set that is missing, incomplete or not laid out as expected."""
+
+
 class SnapshotError(CosmicError, ValueError):
     """A saved state that is damaged or belongs to something else."""
 

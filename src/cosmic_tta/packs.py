@@ -1,7 +1,8 @@
 """FeaturePack: encoded images in a folder that every method, sweep and test replays.
 
-Format 1: `pack.json` beside `clip.npy` [N, V, D], `text.npy` [K, D] and, if there are any, `aux.npy` [N, E] and
-`labels.npy` [N] int64. Features are float16 or float32, unit rows to within 1e-3, view 0 the plain image.
+Format 1: `pack.json` beside `clip.npy` [N, V, D], `text.npy` [K, D] and, if there are any, `aux.npy` [N, E],
+`labels.npy` [N] int64 and `keys.json`, the pictures' names. Features are float16 or float32, unit rows to within
+1e-3, view 0 the plain image.
 Arrays are memory-mapped and never renormalised on load.
 """
 
@@ -10,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ class FeaturePack:
     prompts: str = ""
     source: str = ""
     licence: str = ""
+    keys: tuple[str, ...] = ()  # names of the pictures, in order, where they are known
+    made: Mapping[str, Any] = field(default_factory=dict)  # how the features were made
 
     def __post_init__(self) -> None:
         for name in ("clip", "text", "aux", "labels"):
@@ -124,6 +127,8 @@ class FeaturePack:
             prompts=head.get("prompts", ""),
             source=head.get("source", ""),
             licence=head.get("licence", ""),
+            keys=_read_keys(path / "keys.json"),
+            made=head.get("made", {}),
         )
         _check_head(head, pack, path)
         return pack
@@ -145,7 +150,7 @@ class FeaturePack:
             "prompts": self.prompts,
             "source": self.source,
             "licence": self.licence,
-        }
+        } | ({"made": dict(self.made)} if self.made else {})
         arrays = {"clip": self.clip, "text": self.text, "aux": self.aux, "labels": self.labels}
         unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
         unfinished.mkdir(parents=True)
@@ -153,7 +158,9 @@ class FeaturePack:
             for name, array in arrays.items():
                 if array is not None:
                     np.save(unfinished / f"{name}.npy", array)
-            (unfinished / "pack.json").write_text(json.dumps(head, indent=1, ensure_ascii=False), encoding="utf-8")
+            if self.keys:
+                _write_json(unfinished / "keys.json", self.keys)
+            _write_json(unfinished / "pack.json", head)
             unfinished.rename(path)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -233,6 +240,24 @@ def _check_head(head: dict[str, Any], pack: FeaturePack, path: Path) -> None:
             raise PackError(f"{str(path)!r}: pack.json says {key} {value!r}, but the array has {real[key]}.")
 
 
+def _write_json(file: Path, value: Any) -> None:
+    # A file name that is no UTF-8 is written as it was read.
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    file.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def _read_keys(file: Path) -> tuple[str, ...]:
+    if not file.exists():
+        return ()
+    try:
+        keys = json.loads(file.read_text(encoding="utf-8", errors="surrogateescape"))
+    except ValueError as error:
+        raise PackError(f"{str(file)!r} cannot be read as JSON: {error}") from error
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise PackError(f"{str(file)!r} must hold a list of names.")
+    return tuple(keys)
+
+
 def _as_array(name: str, value: Any) -> NDArray[Any] | None:
     if value is None or isinstance(value, np.ndarray):
         return value
@@ -270,6 +295,8 @@ def _check_form(pack: FeaturePack) -> None:
         raise PackError(f"{where}text has {len(pack.text)} rows for {len(pack.class_names)} class names.")
     if pack.aux is not None and len(pack.aux) != len(pack.clip):
         raise PackError(f"{where}aux has {len(pack.aux)} rows for {len(pack.clip)} images.")
+    if pack.keys and len(pack.keys) != len(pack.clip):
+        raise PackError(f"{where}there are {len(pack.keys)} keys for {len(pack.clip)} images.")
     if pack.labels is not None:
         if pack.labels.shape != (len(pack.clip),) or pack.labels.dtype.kind not in "iu":
             given = f"{pack.labels.dtype} {list(pack.labels.shape)}"

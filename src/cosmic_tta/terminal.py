@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from cosmic_tta.errors import InputError
 from cosmic_tta.evaluate import Progress as Step
 
 STDOUT = "-"
+LOG_EVERY = 60.0  # seconds between lines of progress where there is no terminal
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 
@@ -86,3 +88,53 @@ def progress_bar(title: str) -> Iterator[Callable[[Step], None]]:
             bar.update(task, completed=step.done, total=step.total, so_far=so_far)
 
         yield watch
+
+
+@contextmanager
+def counter(title: str, unit: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Count long work on stderr, with rate and time left: a bar on a terminal, else a line now and then."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[remark]}"),
+    )
+    pace = Pace()
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(title, total=None, rate="", remark="")
+
+        def count(done: int, total: int, remark: str) -> None:
+            pace.update(done)
+            rate = f"{pace.rate:.1f} {unit}/s" if pace.rate else ""
+            bar.update(task, completed=done, total=total, rate=rate, remark=remark)
+            if not err.is_terminal and pace.is_due():
+                left = f", about {(total - done) / pace.rate / 60:.0f} min left" if pace.rate else ""
+                told = f"{title}: {done:,} of {total:,}, {rate}{left}{', ' + remark if remark else ''}"
+                err.print(told, markup=False, soft_wrap=True)
+
+        yield count
+
+
+class Pace:
+    """How fast work goes on, since the first count; and whether it is time to say so."""
+
+    def __init__(self) -> None:
+        self._start: tuple[float, int] | None = None
+        self._told = time.monotonic()
+        self.rate = 0.0
+
+    def update(self, done: int) -> None:
+        """Take note of how much is done."""
+        now = time.monotonic()
+        self._start = self._start or (now, done)
+        if now > self._start[0]:
+            self.rate = (done - self._start[1]) / (now - self._start[0])
+
+    def is_due(self) -> bool:
+        """Tell once a minute."""
+        due = time.monotonic() - self._told >= LOG_EVERY
+        if due:
+            self._told = time.monotonic()
+        return due

@@ -1,0 +1,1 @@
+"""What each command does: thin, one file a group. `cli.py` puts them together."""

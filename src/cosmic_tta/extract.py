@@ -1,0 +1,222 @@
+"""From pictures to a feature pack: encoded once, resumable, the same bytes however often it was stopped.
+
+While it runs, what is done lies in the folder `PACK.partial`: the features, and a journal with a line for every
+chunk whose features are safe on disk. A run that finds such a folder goes on after its last line, if it was made
+with the same settings.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosmic_tta.datasets.base import Dataset
+from cosmic_tta.encoders.base import ClipEncoder, Encoder
+from cosmic_tta.errors import EncoderError, PackError, PictureError
+from cosmic_tta.loading import Chunk, Loader, Recipe
+from cosmic_tta.packs import FeaturePack
+from cosmic_tta.partial import Partial
+from cosmic_tta.pictures import MAX_PIXELS
+from cosmic_tta.prompts import text_features
+from cosmic_tta.views import Views
+
+PLAIN = Views()
+Watch = Callable[["Progress"], None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an extraction is."""
+
+    done: int  # pictures, those of earlier runs too
+    total: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """What an extraction came to."""
+
+    pack: Path
+    pictures: int  # in the pack
+    failed: Mapping[str, str]  # key of a picture → what is wrong with it
+    resumed: int  # pictures that earlier runs had encoded
+    seconds: float  # of encoding and waiting, in this run
+    waited: float  # of them, the encoders waited for pictures
+
+    @property
+    def rate(self) -> float:
+        """Pictures a second, in this run."""
+        return (self.pictures + len(self.failed) - self.resumed) / self.seconds if self.seconds else 0.0
+
+    @property
+    def idle(self) -> float:
+        """Share of the time in which the encoders waited."""
+        return self.waited / self.seconds if self.seconds else 0.0
+
+
+def extract(
+    dataset: Dataset,
+    clip: ClipEncoder,
+    aux: Encoder | None,
+    out: str | Path,
+    *,
+    texts: Sequence[Sequence[str]],
+    views: Views = PLAIN,
+    batch: int = 64,
+    workers: int = 0,
+    store: str = "float32",
+    max_pixels: int = MAX_PIXELS,
+    strict: bool = False,
+    watch: Watch = lambda _: None,
+) -> Extraction:
+    """Encode a data set's pictures and class texts into a new pack.
+
+    Args:
+        dataset: the pictures, and the classes in order.
+        clip: encodes views and texts.
+        aux: encodes the plain picture, if there is one.
+        out: the pack's folder; must not be there yet.
+        texts: the sentences of each class.
+        views: how many views a picture has, and how they are made.
+        batch: rows that an encoder takes at once; part of the result, since last bits may depend on it.
+        workers: processes that decode; 0 decodes in threads of this one.
+        store: `float32` or `float16`, the type of the features in the pack.
+        max_pixels: a larger picture is refused before it is decoded.
+        strict: end at the first picture that cannot be used, instead of leaving it out.
+        watch: is told the progress.
+    """
+    path = Path(out)
+    if store not in ("float32", "float16"):
+        raise PackError(f"features are stored as float32 or float16; given {store!r}.")
+    if not len(dataset):
+        raise PackError(f"{dataset.name!r} has no pictures to encode.")
+    recipe = Recipe(views, clip.preprocessing, None if aux is None else aux.preprocessing, max_pixels)
+    size = max(1, batch // views.count, batch // 8)  # pictures a chunk: full batches for CLIP, not too small for aux
+    plan = _plan(dataset, clip, aux, texts, recipe, batch, size, store)
+    shapes = {"clip": (len(dataset), views.count, clip.dim)} | ({} if aux is None else {"aux": (len(dataset), aux.dim)})
+    if path.exists() and not Partial.finished(path, plan):
+        raise PackError(f"{str(path)!r} is there already; remove it or choose another folder.")
+    with Partial.open(path, plan, shapes, store) as partial, Loader(dataset.items, recipe, size, workers) as loader:
+        earlier = sum(len(loader.places(number)) for number in partial.done)
+        text = text_features(clip, texts)
+        done, start = earlier, time.perf_counter()
+        watch(Progress(done, len(dataset), len(partial.failed)))
+        for chunk in loader.chunks(number for number in range(len(loader)) if number not in partial.done):
+            if strict and chunk.problems:
+                raise PictureError(next(iter(chunk.problems.values())))
+            partial.record(chunk.number, chunk.places, _encode(chunk, clip, aux, batch), chunk.problems)
+            done += len(chunk.places)
+            watch(Progress(done, len(dataset), len(partial.failed)))
+        seconds = time.perf_counter() - start
+        failed = {dataset.items[place].key: problem for place, problem in sorted(partial.failed.items())}
+        _finish(path, partial, dataset, clip, aux, text, plan)
+    return Extraction(path, len(dataset) - len(failed), failed, earlier, seconds, loader.waited)
+
+
+def _plan(
+    dataset: Dataset,
+    clip: ClipEncoder,
+    aux: Encoder | None,
+    texts: Sequence[Sequence[str]],
+    recipe: Recipe,
+    batch: int,
+    size: int,
+    store: str,
+) -> dict[str, Any]:
+    """Return all that decides the bytes of the pack; pictures are told by their keys."""
+    return {
+        "dataset": dataset.name,
+        "split": dataset.split,
+        "pictures": len(dataset),
+        "keys and labels": _digest(f"{item.key}\t{item.label}" for item in dataset.items),
+        "classes": _digest(dataset.class_names),
+        "texts": _digest("\n".join(sentences) for sentences in texts),
+        "clip": _described(clip),
+        "aux": None if aux is None else _described(aux),
+        "views": asdict(recipe.views),
+        "max_pixels": recipe.max_pixels,
+        "batch": batch,
+        "chunk": size,
+        "store": store,
+    }
+
+
+def _described(encoder: Encoder) -> dict[str, Any]:
+    told = encoder.preprocessing.described()
+    return {"model": encoder.name, "weights": encoder.fingerprint, "preprocessing": told}
+
+
+def _digest(lines: Iterator[str] | Sequence[str]) -> str:
+    digest = blake2b(digest_size=16)
+    for line in lines:
+        digest.update(line.encode("utf-8", "surrogateescape") + b"\0")
+    return digest.hexdigest()
+
+
+def _encode(chunk: Chunk, clip: Encoder, aux: Encoder | None, batch: int) -> dict[str, NDArray[np.float32]]:
+    """Encode a chunk's pictures in batches that are always full, blank rows making up what is missing."""
+    size, views = chunk.clip.shape[:2]
+    rows = chunk.clip.reshape(size * views, *chunk.clip.shape[2:])
+    features = {"clip": _batches(clip, rows, batch, len(chunk.places) * views).reshape(-1, views, clip.dim)}
+    if aux is not None and chunk.aux is not None:
+        features["aux"] = _batches(aux, chunk.aux, min(batch, size), len(chunk.places))
+    for name, array in features.items():
+        for place, row in zip(chunk.places, array, strict=True):
+            if place not in chunk.problems and not np.isfinite(row).all():
+                encoder = clip if name == "clip" else aux
+                told = encoder.name if encoder is not None else name
+                raise EncoderError(f"{told!r} gave NaN or infinity for picture {place}; try --dtype float32.")
+    return features
+
+
+def _batches(encoder: Encoder, rows: NDArray[np.uint8], batch: int, wanted: int) -> NDArray[np.float32]:
+    blank = -len(rows) % batch
+    if blank:
+        rows = np.concatenate([rows, np.zeros((blank, *rows.shape[1:]), np.uint8)])
+    encoded = [encoder.encode(rows[start : start + batch]) for start in range(0, wanted, batch)]
+    return np.concatenate(encoded)[:wanted]
+
+
+def _finish(
+    path: Path,
+    partial: Partial,
+    dataset: Dataset,
+    clip: ClipEncoder,
+    aux: Encoder | None,
+    text: NDArray[np.float32],
+    plan: Mapping[str, Any],
+) -> None:
+    """Write the pack, without the pictures that failed, and put the partial one away."""
+    if not path.exists():
+        kept = [place for place in range(len(dataset)) if place not in partial.failed]
+        if not kept:
+            first = next(iter(partial.failed.values()))
+            raise PictureError(f"none of {len(dataset)} pictures could be used; the first one: {first}")
+        labels = [dataset.items[place].label for place in kept]
+        arrays = {name: array if len(kept) == len(dataset) else array[kept] for name, array in partial.arrays.items()}
+        FeaturePack(
+            name=dataset.name,
+            class_names=dataset.class_names,
+            clip=arrays["clip"],
+            text=text.astype(plan["store"]),
+            aux=arrays.get("aux"),
+            labels=None if None in labels else np.array(labels, np.int64),
+            logit_scale=clip.logit_scale,
+            clip_model=clip.name,
+            aux_model="" if aux is None else aux.name,
+            prompts=" | ".join(dataset.templates),
+            source=dataset.source,
+            licence=dataset.licence,
+            keys=tuple(dataset.items[place].key for place in kept),
+            made=dict(plan) | {"left out": {dataset.items[place].key: why for place, why in partial.failed.items()}},
+        ).write(path)
+    shutil.rmtree(partial.folder)

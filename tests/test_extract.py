@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny import TinyEncoder, class_folders
+
+from cosmic_tta.datasets.base import Dataset, Item
+from cosmic_tta.errors import EncoderError, PackError, PictureError
+from cosmic_tta.extract import Extraction, Progress, extract
+from cosmic_tta.loading import Loader, Recipe
+from cosmic_tta.packs import FeaturePack, check_pack
+from cosmic_tta.pictures import open_picture
+from cosmic_tta.views import Views
+
+CLASSES = ("cat", "dog", "owl")
+
+
+def data(root: Path, each: int = 9) -> Dataset:
+    if not root.exists():
+        class_folders(root, CLASSES, each)
+    files = sorted(root.rglob("*.jpg"))
+    items = tuple(
+        Item(str(file.relative_to(root)), CLASSES.index(file.parent.name), partial(Path, file)) for file in files
+    )
+    return Dataset("small", "test", CLASSES, items, source="made by a test")
+
+
+def run(dataset: Dataset, out: Path, **settings: Any) -> Extraction:
+    encoders = {"clip": TinyEncoder(), "aux": TinyEncoder(5, 12, "tiny:aux")}
+    given = encoders | {"texts": [[f"a {name}"] for name in CLASSES], "views": Views(3), "batch": 8} | settings
+    return extract(dataset, given.pop("clip"), given.pop("aux"), out, **given)
+
+
+def contents(pack: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in pack.iterdir()}
+
+
+def test_a_pack_holds_every_picture(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    seen: list[Progress] = []
+    done = run(dataset, tmp_path / "out", watch=seen.append)
+    assert (done.pictures, done.failed, done.resumed) == (27, {}, 0)
+    assert [(step.done, step.total) for step in seen] == [*((n, 27) for n in range(0, 27, 2)), (27, 27)]
+    assert not list(check_pack(tmp_path / "out"))
+    assert not (tmp_path / "out.partial").exists()
+
+    pack = FeaturePack.open(tmp_path / "out")
+    assert pack.keys == tuple(item.key for item in dataset.items)
+    assert pack.labels is not None
+    assert pack.labels.tolist() == [0] * 9 + [1] * 9 + [2] * 9
+    assert (pack.class_names, pack.logit_scale, pack.clip_model, pack.aux_model) == (
+        CLASSES,
+        50.0,
+        "tiny:clip",
+        "tiny:aux",
+    )
+    assert pack.made["views"]["count"] == 3
+    clip, aux = TinyEncoder(), TinyEncoder(5, 12)
+    for place in (0, 13, 26):  # each row is what the encoders say of that picture alone
+        image = open_picture(dataset.items[place].read())
+        views = Views(3).of(image, dataset.items[place].key, clip.preprocessing)
+        np.testing.assert_allclose(pack.clip[place], clip.encode(views), atol=1e-6)
+        assert pack.aux is not None
+        np.testing.assert_allclose(pack.aux[place], aux.encode(aux.preprocessing.pixels(image)[None])[0], atol=1e-6)
+    np.testing.assert_allclose(pack.text, clip.encode_texts(["a cat", "a dog", "a owl"]), atol=1e-6)
+
+
+def test_without_aux_without_labels_in_half_precision(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=2)
+    bare = Dataset("bare", "all", CLASSES, tuple(Item(item.key, None, item.read) for item in dataset.items))
+    run(bare, tmp_path / "out", aux=None, store="float16", views=Views(1))
+    pack = FeaturePack.open(tmp_path / "out")
+    assert pack.aux is None
+    assert pack.labels is None
+    assert pack.clip.dtype == np.float16
+    assert pack.clip.shape == (6, 1, 8)
+    assert not list(check_pack(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(("views", "batch"), [(1, 8), (3, 8), (16, 8), (5, 64), (2, 1)])
+def test_batches_are_always_full_and_of_one_size(tmp_path: Path, views: int, batch: int) -> None:
+    clip, aux = TinyEncoder(), TinyEncoder(5, 12)
+    run(data(tmp_path / "in", each=7), tmp_path / "out", clip=clip, aux=aux, views=Views(views), batch=batch)
+    assert {shape[0] for shape in clip.batches} == {batch}
+    assert len({shape[0] for shape in aux.batches}) == 1
+    # No more rows than the pictures need, but for what fills the last batch of a chunk.
+    assert len(clip.batches) * batch < 21 * views + (batch * 21)
+
+
+def test_processes_give_the_bytes_that_threads_give(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    run(dataset, tmp_path / "threads")
+    run(dataset, tmp_path / "processes", workers=2)
+    assert contents(tmp_path / "threads") == contents(tmp_path / "processes")
+
+
+def test_pictures_that_fail_are_left_out_and_named(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    (tmp_path / "in/cat/0003.jpg").write_bytes(b"")
+    (tmp_path / "in/owl/0020.jpg").write_bytes((tmp_path / "in/owl/0020.jpg").read_bytes()[:200])
+    (tmp_path / "in/dog/0010.jpg").unlink()
+    done = run(dataset, tmp_path / "out")
+    assert done.pictures == 24
+    assert list(done.failed) == ["cat/0003.jpg", "dog/0010.jpg", "owl/0020.jpg"]
+    assert "is empty" in done.failed["cat/0003.jpg"]
+    pack = FeaturePack.open(tmp_path / "out")
+    assert len(pack) == len(pack.keys) == 24
+    assert pack.labels is not None
+    assert pack.labels.tolist() == [0] * 8 + [1] * 8 + [2] * 8
+    assert not set(done.failed) & set(pack.keys)
+    assert pack.made["left out"] == done.failed
+    good = run(data(tmp_path / "whole"), tmp_path / "all")
+    whole = FeaturePack.open(good.pack)
+    np.testing.assert_array_equal(pack.clip[3], whole.clip[4])  # its neighbour's failure does not touch a row
+
+
+def test_strict_ends_at_the_first_failure_and_goes_on_once_it_is_mended(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    spoiled = tmp_path / "in/dog/0010.jpg"
+    whole = spoiled.read_bytes()
+    spoiled.write_bytes(b"no picture")
+    with pytest.raises(PictureError, match=r"0010.jpg: is no picture"):
+        run(dataset, tmp_path / "out", strict=True)
+    assert not (tmp_path / "out").exists()
+    spoiled.write_bytes(whole)
+    done = run(dataset, tmp_path / "out", strict=True)
+    assert done.resumed == 10
+    run(dataset, tmp_path / "again")
+    assert contents(tmp_path / "out") == contents(tmp_path / "again")
+
+
+class Stopping(TinyEncoder):
+    """Ends the run when it has seen so many batches."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.left = batches
+
+    def encode(self, pixels: Any) -> Any:
+        if self.left == 0:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super().encode(pixels)
+
+
+def test_no_picture_is_encoded_twice(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    run(dataset, tmp_path / "whole")
+    batches = 0
+    for stop in (0, 3, 1, 5):
+        encoder = Stopping(stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(dataset, tmp_path / "out", clip=encoder)
+        batches += len(encoder.batches)
+    last = TinyEncoder()
+    done = run(dataset, tmp_path / "out", clip=last)
+    assert done.resumed == 18
+    assert batches + len(last.batches) == 14  # chunks of two pictures, one batch each
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_damage_to_a_partial_run_is_noticed(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    run(dataset, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, tmp_path / "out", clip=Stopping(6))
+    partial_folder = tmp_path / "out.partial"
+    stored = np.load(partial_folder / "clip.npy", mmap_mode="r+")
+    stored[3, 0, 0] += 1  # in the second chunk
+    stored.flush()
+    del stored
+    with open(partial_folder / "journal.jsonl", "a", encoding="utf-8") as journal:
+        journal.write('{"chunk": 7, "first": 14, "en')  # a line that was cut short
+    done = run(dataset, tmp_path / "out")
+    assert done.resumed == 10
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, tmp_path / "other", clip=Stopping(6))
+    (tmp_path / "other.partial/clip.npy").write_bytes(b"")
+    with pytest.raises(PackError, match=r"missing or damaged; remove .*other.partial"):
+        run(dataset, tmp_path / "other")
+    (tmp_path / "other.partial/plan.json").write_text("{")
+    with pytest.raises(PackError, match="damaged; remove"):
+        run(dataset, tmp_path / "other")
+
+
+def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, tmp_path / "out", clip=Stopping(2))
+    for other, name in (
+        ({"views": Views(2)}, "views"),
+        ({"batch": 16}, "batch"),
+        ({"clip": TinyEncoder(8, 18)}, "clip"),
+        ({"texts": [["x"], ["y"], ["z"]]}, "texts"),
+        ({"store": "float16"}, "store"),
+    ):
+        with pytest.raises(PackError, match=f"had other settings .*{name}.*run it with the same ones"):
+            run(dataset, tmp_path / "out", **other)
+    (tmp_path / "in/owl/9999.jpg").write_bytes((tmp_path / "in/owl/0020.jpg").read_bytes())
+    with pytest.raises(PackError, match="pictures, keys and labels"):
+        run(data(tmp_path / "in"), tmp_path / "out")
+
+
+def test_a_pack_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=2)
+    run(dataset, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    with pytest.raises(PackError, match="there already"):
+        run(dataset, tmp_path / "out")
+    assert contents(tmp_path / "out") == before
+    assert not (tmp_path / "out.partial").exists()
+
+
+def test_two_runs_at_once_are_kept_apart(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=2)
+
+    class Nested(TinyEncoder):
+        def encode(self, pixels: Any) -> Any:
+            with pytest.raises(PackError, match="being filled by another run"):
+                run(dataset, tmp_path / "out")
+            return super().encode(pixels)
+
+    run(dataset, tmp_path / "out", clip=Nested())
+
+
+def test_what_cannot_go_well(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=2)
+
+    class Broken(TinyEncoder):
+        def encode(self, pixels: Any) -> Any:
+            return super().encode(pixels) * np.float32("nan")
+
+    with pytest.raises(EncoderError, match="'tiny:clip' gave NaN.*--dtype float32"):
+        run(dataset, tmp_path / "nan", clip=Broken())
+    with pytest.raises(PackError, match="float32 or float16; given 'int8'"):
+        run(dataset, tmp_path / "int8", store="int8")
+    with pytest.raises(PackError, match="no pictures to encode"):
+        run(Dataset("none", "test", CLASSES, ()), tmp_path / "none")
+    with pytest.raises(PictureError, match="none of 6 pictures could be used; the first one: .*megapixels"):
+        run(dataset, tmp_path / "small", max_pixels=10)
+
+
+def test_a_worker_that_is_killed_is_told(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=2)
+    items = (*dataset.items, Item("end.jpg", 0, _end_this_process))
+    recipe = Recipe(Views(1), TinyEncoder().preprocessing)
+    with Loader(items, recipe, 2, 1) as loader, pytest.raises(PictureError, match="ended from outside.*is kept"):
+        list(loader.chunks(range(len(loader))))
+
+
+def _end_this_process() -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_extract import data, run
+from tiny import TinyEncoder
+
+class Slow(TinyEncoder):
+    def encode(self, pixels):
+        time.sleep(0.01)
+        return super().encode(pixels)
+
+if __name__ == "__main__":
+    run(data(Path({source!r})), Path({out!r}), clip=Slow(), workers=2)
+"""
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=100)
+    run(dataset, tmp_path / "whole")
+    script = tmp_path / "script.py"
+    script.write_text(
+        SCRIPT.format(tests=str(Path(__file__).parent), source=str(tmp_path / "in"), out=str(tmp_path / "out"))
+    )
+    journal = tmp_path / "out.partial/journal.jsonl"
+    chance = random.Random(0)
+    for target in sorted(chance.sample(range(5, 130), 3)):
+        process = subprocess.Popen([sys.executable, str(script)])
+        while process.poll() is None and _lines(journal) < target:
+            time.sleep(0.002)
+        assert process.poll() is None, "it was done before it could be killed"
+        workers = _children(process.pid)
+        assert len(workers) >= 2
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 20
+        while any(map(_alive, workers)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not any(map(_alive, workers))
+    assert not (tmp_path / "out").exists()
+    done = run(dataset, tmp_path / "out")
+    assert 0 < done.resumed < 300
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def _lines(file: Path) -> int:
+    return file.read_text().count("{") // 2 if file.exists() else 0
+
+
+def _children(parent: int) -> Sequence[int]:
+    listed = Path(f"/proc/{parent}/task/{parent}/children")
+    if not listed.exists():
+        pytest.skip("this system does not list a process's children")
+    return [int(number) for number in listed.read_text().split()]
+
+
+def _alive(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_how_it_was_made_is_said(tmp_path: Path) -> None:
+    run(data(tmp_path / "in", each=2), tmp_path / "out", views=Views(4, seed=9, mix=True))
+    made = json.loads((tmp_path / "out/pack.json").read_text())["made"]
+    assert made["views"] == {"count": 4, "seed": 9, "smallest": 0.08, "flip": 0.5, "mix": True}
+    assert made["clip"]["weights"] == "tiny:clip-8-16"
+    assert made["clip"]["preprocessing"]["size"] == [16, 16]
+    assert not any("time" in key or "date" in key for key in made)

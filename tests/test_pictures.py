@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from tiny import picture
+
+from cosmic_tta.errors import PictureError
+from cosmic_tta.pictures import open_picture
+
+
+def saved(image: Image.Image, format: str = "PNG", **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, format, **options)
+    return file.getvalue()
+
+
+def png_head(width: int, height: int) -> bytes:
+    """A PNG that says it is huge and holds next to nothing."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 99)) + chunk(b"IEND", b"")
+
+
+def test_a_picture_is_read_from_a_path_and_from_bytes(tmp_path: Path) -> None:
+    data = saved(picture(1))
+    (tmp_path / "a.png").write_bytes(data)
+    for source in (tmp_path / "a.png", str(tmp_path / "a.png"), data):
+        read = open_picture(source)
+        assert read.mode == "RGB"
+        np.testing.assert_array_equal(np.asarray(read), np.asarray(picture(1)))
+
+
+def test_a_wrong_suffix_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "really_png.jpg").write_bytes(saved(picture(2)))
+    np.testing.assert_array_equal(np.asarray(open_picture(tmp_path / "really_png.jpg")), np.asarray(picture(2)))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_turns_a_picture_upright(orientation: int) -> None:
+    upright = picture(3, (40, 20))
+    stored = {
+        1: lambda p: p,
+        2: lambda p: p.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
+        3: lambda p: p.transpose(Image.Transpose.ROTATE_180),
+        4: lambda p: p.transpose(Image.Transpose.FLIP_TOP_BOTTOM),
+        5: lambda p: p.transpose(Image.Transpose.TRANSPOSE),
+        6: lambda p: p.transpose(Image.Transpose.ROTATE_90),
+        7: lambda p: p.transpose(Image.Transpose.TRANSVERSE),
+        8: lambda p: p.transpose(Image.Transpose.ROTATE_270),
+    }[orientation](upright)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    read = open_picture(saved(stored, exif=exif))
+    np.testing.assert_array_equal(np.asarray(read), np.asarray(upright))
+
+
+def test_sixteen_bits_keep_their_shades() -> None:
+    shades = np.linspace(0, 65535, 256 * 4).reshape(4, 256).astype(np.uint16)
+    read = np.asarray(open_picture(saved(Image.fromarray(shades))))
+    assert abs(read[..., 0] - shades / 257).max() <= 0.5
+    np.testing.assert_array_equal(read[..., 0], read[..., 2])
+    tiff = np.asarray(open_picture(saved(Image.fromarray(shades), "TIFF")))
+    np.testing.assert_array_equal(tiff, read)
+
+
+def test_floats_and_whole_numbers_become_shades() -> None:
+    unit = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
+    assert abs(np.asarray(open_picture(saved(Image.fromarray(unit), "TIFF")))[..., 1] - unit * 255).max() <= 0.5
+    wide = np.linspace(-5, 300, 12, dtype=np.float32).reshape(3, 4)
+    read = np.asarray(open_picture(saved(Image.fromarray(wide), "TIFF")))[..., 0]
+    assert (read.min(), read.max()) == (0, 255)
+    whole = np.arange(0, 240, 20, dtype=np.int32).reshape(3, 4)
+    np.testing.assert_array_equal(np.asarray(open_picture(saved(Image.fromarray(whole), "TIFF")))[..., 0], whole)
+
+
+def test_cmyk_palette_grey_and_transparent() -> None:
+    colourful = picture(4)
+    cmyk = np.asarray(open_picture(saved(colourful.convert("CMYK"), "TIFF"))).astype(int)
+    assert abs(cmyk - np.asarray(colourful)).max() <= 1
+    palette = colourful.quantize(16)
+    np.testing.assert_array_equal(np.asarray(open_picture(saved(palette))), np.asarray(palette.convert("RGB")))
+    grey = colourful.convert("L")
+    np.testing.assert_array_equal(np.asarray(open_picture(saved(grey)))[..., 0], np.asarray(grey))
+    clear = colourful.copy()
+    clear.putalpha(7)
+    np.testing.assert_array_equal(np.asarray(open_picture(saved(clear))), np.asarray(colourful))
+    assert open_picture(saved(colourful.convert("1"))).mode == "RGB"
+
+
+def test_an_animation_gives_its_first_frame() -> None:
+    frames = [picture(5).quantize(8), picture(6).quantize(8)]
+    read = open_picture(saved(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    np.testing.assert_array_equal(np.asarray(read), np.asarray(frames[0].convert("RGB")))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty"),
+        (b"just words", "no picture in a known format"),
+        (saved(picture(7), "JPEG")[:300], "truncated or damaged"),
+        (saved(picture(7))[:80], "truncated or damaged"),
+        (png_head(13000, 13000), "13000 x 13000 pixels; at most 25 megapixels"),
+        (png_head(60000, 60000), "3600000000 pixels.*decompression bomb"),
+        (png_head(1, 25_000_001), "25000001 pixels"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(data: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(PictureError, match=message):
+        open_picture(data)
+    (tmp_path / "this one.jpg").write_bytes(data)
+    with pytest.raises(PictureError, match=f"this one.jpg.*{message}"):
+        open_picture(tmp_path / "this one.jpg")
+
+
+def test_a_missing_file_a_folder_and_the_bound(tmp_path: Path) -> None:
+    with pytest.raises(PictureError, match="cannot be read: No such file"):
+        open_picture(tmp_path / "none.jpg")
+    with pytest.raises(PictureError, match="cannot be read: Is a directory"):
+        open_picture(tmp_path)
+    assert open_picture(saved(Image.new("RGB", (20, 10))), max_pixels=200).size == (20, 10)
+    with pytest.raises(PictureError, match="20 x 10 pixels; at most 0.000199 megapixels"):
+        open_picture(saved(Image.new("RGB", (20, 10))), max_pixels=199)
+
+
+@pytest.mark.filterwarnings("ignore")  # Pillow's remarks on damaged metadata
+@given(st.data())
+def test_damaged_bytes_never_raise_anything_else(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(("PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP")))
+    good = bytearray(saved(picture(8), kind))
+    for _ in range(data.draw(st.integers(1, 6))):
+        good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(good)))
+    for damaged in (bytes(good), bytes(good[:cut])):
+        with contextlib.suppress(PictureError):
+            assert open_picture(damaged).mode == "RGB"
