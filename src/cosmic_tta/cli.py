@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cosmic_tta import __version__
-from cosmic_tta.commands import benchmark, evaluation, listing
+from cosmic_tta.commands import benchmark, datasets, encoders, evaluation, extraction, listing
 from cosmic_tta.errors import CosmicError
 from cosmic_tta.terminal import STDOUT, complain
 
@@ -20,8 +20,12 @@ app = typer.Typer(
     help="Streaming test-time adaptation of CLIP-like models, with no labels and no training.",
 )
 app.command(name="demo")(evaluation.demo)
+app.command(name="extract")(extraction.extract_pack)
 app.command(name="eval")(evaluation.evaluate_packs)
 app.command(name="methods")(listing.methods)
+app.add_typer(datasets.datasets_app, name="datasets")
+app.command(name="encoders")(encoders.encoders)
+app.command(name="export-onnx")(encoders.export_onnx)
 app.command(name="check")(listing.check)
 app.command(name="bench")(benchmark.bench)
 

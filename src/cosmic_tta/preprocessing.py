@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -49,14 +50,35 @@ class Preprocessing:
 
     def normalise(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Turn [B, height, width, 3] in eight bits into what the model takes: [B, 3, height, width]."""
-        scale = (1 / (255 * np.array(self.std))).astype(np.float32)
-        shift = (np.array(self.mean) / np.array(self.std)).astype(np.float32)
+        scale, shift = self.affine()
         numbers = pixels.astype(np.float32) * scale - shift
         return np.ascontiguousarray(numbers.transpose(0, 3, 1, 2))
+
+    def affine(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return scale [3] and shift [3]: a channel's number is its eight bits times the scale, less the shift."""
+        mean, std = np.array(self.mean), np.array(self.std)
+        return (1 / (255 * std)).astype(np.float32), (mean / std).astype(np.float32)
 
     def described(self) -> dict[str, Any]:
         """Return the settings as JSON can hold them."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_described(cls, settings: Mapping[str, Any]) -> Preprocessing:
+        """Make it of the settings that `described` returned; unknown or missing ones raise ValueError or TypeError."""
+        values: dict[str, Any] = {
+            key: tuple(item) if isinstance(item, list) else item for key, item in settings.items()
+        }
+        made = cls(**values)
+        pairs = [made.size] if isinstance(made.resize, int) else [made.size, made.resize]
+        numbers = [number for pair in pairs for number in pair] + [made.resize] * isinstance(made.resize, int)
+        if any(len(pair) != 2 for pair in pairs) or any(type(number) is not int or number < 1 for number in numbers):
+            raise ValueError(f"size and resize must be whole numbers of pixels; given {made.size}, {made.resize}")
+        if len(made.mean) != 3 or len(made.std) != 3 or min(made.std) <= 0:
+            raise ValueError(f"mean and std must be three numbers each; given {made.mean}, {made.std}")
+        if made.resample not in FILTERS or made.middle not in ("floor", "round"):
+            raise ValueError(f"resample must be one of {', '.join(FILTERS)}; given {made.resample!r}, {made.middle!r}")
+        return made
 
     def _resized(self, width: int, height: int) -> tuple[int, int]:
         """Return the width and height after resizing, before the crop."""

@@ -59,7 +59,9 @@ def extract_pack(
     workers: Annotated[str, typer.Option(metavar="N", help="Processes that decode pictures; 0: threads.")] = AUTO,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = AUTO,
     dtype: Annotated[str, typer.Option(help="What the encoders compute in: auto, float32, float16, bfloat16.")] = AUTO,
-    store: Annotated[str, typer.Option(help="How features are kept: float32, or float16 in half the space.")] = "float32",
+    store: Annotated[
+        str, typer.Option(help="How features are kept: float32, or float16 in half the space.")
+    ] = "float32",
     max_pixels: Annotated[float, typer.Option(metavar="MEGAPIXELS", help="Refuse larger pictures.")] = 25.0,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first picture that cannot be used.")] = False,
     json_file: JsonFile = None,

@@ -28,6 +28,7 @@ class Dataset:
     templates: tuple[str, ...] = ("a photo of a {}.",)
     source: str = ""
     licence: str = ""
+    notes: tuple[str, ...] = ()  # what a user should know: files passed over, classes without pictures, a partial copy
 
     def __len__(self) -> int:
         return len(self.items)

@@ -1,0 +1,69 @@
+"""The commands about encoders: parse, call, print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cosmic_tta.encoders import FAMILIES, Family
+from cosmic_tta.errors import EncoderError
+from cosmic_tta.terminal import STDOUT, print_table, say, writable, write_json
+
+JsonFile = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
+]
+EXPORTER = ("torch", "onnx", "onnxscript", "onnxruntime")
+
+
+def encoders(json_file: JsonFile = None) -> None:
+    """List the families of encoders, how they are named, and which can run here."""
+    writable(json_file)
+    if json_file != STDOUT:
+        rows = [(family.pattern, family.example, _state(family), family.summary) for family in FAMILIES.values()]
+        print_table(("name", "for example", "here", "what it is"), rows)
+        for family in FAMILIES.values():
+            if family.missing:
+                say(f"{family.name}: {family.install}.")
+    described = [
+        {
+            "family": family.name,
+            "pattern": family.pattern,
+            "example": family.example,
+            "needs": list(family.packages),
+            "missing": list(family.missing),
+            "runs": not family.missing,
+            "install": family.install,
+            "summary": family.summary,
+        }
+        for family in FAMILIES.values()
+    ]
+    write_json(described, json_file)
+
+
+def _state(family: Family) -> str:
+    return f"no {', no '.join(family.missing)}" if family.missing else "runs"
+
+
+def export_onnx(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="An encoder that torch runs; see `cosmic encoders`.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to be made; onnx:FOLDER is its encoder.")],
+    int8: Annotated[bool, typer.Option("--int8", help="Quantise the matrices: smaller, and faster for ViTs.")] = False,
+    opset: Annotated[int, typer.Option(metavar="N", help="Version of ONNX's operators.")] = 20,
+    json_file: JsonFile = None,
+) -> None:
+    """Export an encoder to ONNX, which runs without torch, and say how near it is to the original."""
+    writable(json_file)
+    absent = Family("export-onnx", "", "", EXPORTER, "pip install 'cosmic-tta[torch]'", "").missing
+    if absent:
+        raise EncoderError(f"export-onnx needs {', '.join(absent)}, not installed: pip install 'cosmic-tta[torch]'.")
+    from cosmic_tta.encoders import export
+
+    made = export.export_onnx(spec, out, int8=int8, opset=opset)
+    if json_file != STDOUT:
+        towers = {"pictures": made.image, "sentences": made.text}
+        rows = [(name, f"{tower.mean:.6f}", f"{tower.worst:.6f}") for name, tower in towers.items() if tower]
+        print_table(("tower", "mean cosine to torch", "worst"), rows, f"{made.source} in {made.precision}")
+        say(f"Written: {made.folder}, {made.megabytes:g} MB. Use it as onnx:{made.folder}. {made.remark}".rstrip())
+    write_json(made.described(), json_file)

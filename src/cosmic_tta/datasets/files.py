@@ -1,0 +1,167 @@
+"""Files of data sets: found in the same order on every machine, read with an error that says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from cosmic_tta.errors import DatasetError
+from cosmic_tta.pictures import SUFFIXES
+
+# A split goes by several names in folders, tables and shards.
+SPLITS: Mapping[str, tuple[str, ...]] = {
+    "train": ("train", "training"),
+    "val": ("val", "validation", "valid", "dev"),
+    "test": ("test", "testing"),
+}
+SPLIT_OF = {alias: split for split, aliases in SPLITS.items() for alias in aliases}
+PLAIN_PATH = re.compile(r"[\w-][\w. -]*(/[\w-][\w. -]*)*")  # beyond doubt, and quick to tell
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures below a folder, and how many other files lie among them."""
+
+    paths: tuple[str, ...]  # relative, with slashes, in the order of their code points
+    ignored: int
+
+
+def few(names: Iterable[object], most: int = 3) -> str:
+    """Quote the first few of some names.
+
+    >>> few(["a", "b", "c", "d"])
+    "'a', 'b', 'c', ..."
+    """
+    listed = list(names)
+    return ", ".join(repr(str(name)) for name in listed[:most]) + (", ..." if len(listed) > most else "")
+
+
+def natural(name: str) -> tuple[tuple[str | int, ...], str]:
+    """Return a key that sorts numbers within names as numbers.
+
+    >>> sorted(["class10", "class9", "Class1"], key=natural)
+    ['Class1', 'class9', 'class10']
+    """
+    parts = re.split("([0-9]+)", name.casefold())
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name
+
+
+def checked_split(split: str) -> str:
+    """Return the split by its own name: train, val or test."""
+    if split.lower() not in SPLIT_OF:
+        raise DatasetError(f"unknown split {split!r}: give one of {', '.join(SPLITS)}.")
+    return SPLIT_OF[split.lower()]
+
+
+def subfolders(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder, in natural order; hidden ones are left out."""
+    with _scan(folder) as entries:
+        return sorted((entry.name for entry in entries if not _hidden(entry.name) and entry.is_dir()), key=natural)
+
+
+def pictures_in(folder: Path, *, deep: bool = False) -> Pictures:
+    """Find the pictures in a folder, and with `deep` in the folders below it."""
+    found: list[str] = []
+    ignored = 0
+    waiting, seen = [""], {os.path.realpath(folder)}
+    while waiting:
+        inner = waiting.pop()
+        with _scan(folder / inner) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+                    if deep and not _hidden(entry.name) and real not in seen:  # a link may lead in a circle
+                        seen.add(real)
+                        waiting.append(f"{inner}{entry.name}/")
+                elif is_picture(entry.name):
+                    found.append(f"{inner}{entry.name}")
+                else:
+                    ignored += 1
+    return Pictures(tuple(sorted(found)), ignored)
+
+
+def is_picture(name: str) -> bool:
+    """Tell by its name whether a file is a picture."""
+    return not _hidden(name) and f".{name.rpartition('.')[2].lower()}" in SUFFIXES
+
+
+def inside(given: str, folder: Path) -> str:
+    """Return a path that a list gives, relative to the folder it must stay in, with slashes."""
+    if PLAIN_PATH.fullmatch(given):
+        return given
+    windows = PureWindowsPath(given)
+    relative = PurePosixPath(given)
+    if relative.is_absolute():
+        try:
+            relative = relative.relative_to(PurePosixPath(folder.absolute().as_posix()))
+        except ValueError:
+            raise _escapes(given, folder) from None
+    elif windows.drive or windows.root:
+        raise _escapes(given, folder)
+    if not given.strip() or ".." in relative.parts or ".." in windows.parts or relative == PurePosixPath("."):
+        raise _escapes(given, folder)
+    return str(relative)
+
+
+def read_text(file: Path) -> str:
+    """Read a text file in UTF-8."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{str(file)!r} is damaged: it is not UTF-8 text. Get the file anew.") from error
+    except OSError as error:
+        raise DatasetError(f"{str(file)!r} cannot be read: {error.strerror}.") from error
+
+
+def read_json(file: Path) -> Any:
+    """Read a JSON file."""
+    try:
+        return json.loads(read_text(file))
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{str(file)!r} is damaged: it is no JSON ({error}). Get the file anew.") from error
+
+
+def read_mat(file: Path) -> Mapping[str, Any]:
+    """Read a MATLAB file of version 4 to 7.2, structs as dicts."""
+    scipy_io = optional("scipy.io", str(file))
+    try:
+        told: Mapping[str, Any] = scipy_io.loadmat(file, simplify_cells=True)
+    except OSError as error:
+        raise DatasetError(f"{str(file)!r} cannot be read: {error.strerror or error}.") from error
+    except Exception as error:  # scipy raises whatever its parser trips over
+        raise DatasetError(f"{str(file)!r} is damaged: it is no MATLAB file ({error}). Get the file anew.") from error
+    return told
+
+
+def optional(module: str, file: str) -> Any:
+    """Import a package that only some data sets need."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.split(".")[0]
+        raise DatasetError(
+            f"{file!r} is read with {package}, which is absent: pip install 'cosmic-tta[data]'."
+        ) from error
+
+
+def _scan(folder: Path) -> Any:
+    try:
+        return os.scandir(folder)
+    except OSError as error:
+        raise DatasetError(f"the folder {str(folder)!r} cannot be read: {error.strerror}.") from error
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".")
+
+
+def _escapes(given: str, folder: Path) -> DatasetError:
+    return DatasetError(
+        f"the path {given!r} does not lie in {str(folder)!r}: paths must be relative to it, without '..'."
+    )

@@ -1,0 +1,48 @@
+"""A name for weights that is the same on any machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+
+def fingerprint(tensors: Mapping[str, Any]) -> str:
+    """Hash tensors on the CPU by name, type, shape and bytes; the order in which they come does not count."""
+    names = sorted(tensors)
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # hashing lets other threads run
+        digests = list(pool.map(lambda name: _digest(tensors[name]), names))
+    return _joined(names, digests)
+
+
+def file_fingerprint(files: Mapping[str, Path]) -> str:
+    """Hash files by name and bytes."""
+    names = sorted(files)
+    digests = []
+    for name in names:
+        with open(files[name], "rb") as file:
+            digests.append(hashlib.file_digest(file, _hash).digest())
+    return _joined(names, digests)
+
+
+def _hash() -> Any:
+    return hashlib.blake2b(digest_size=16)
+
+
+def _digest(tensor: Any) -> bytes:
+    import torch
+
+    made = _hash()
+    made.update(f"{tensor.dtype} {list(tensor.shape)} ".removeprefix("torch.").encode())
+    made.update(tensor.reshape(-1).view(torch.uint8).numpy())  # NumPy knows no bfloat16
+    return bytes(made.digest())
+
+
+def _joined(names: list[str], digests: list[bytes]) -> str:
+    whole = _hash()
+    for name, digest in zip(names, digests, strict=True):
+        whole.update(name.encode() + b"\0" + digest)
+    return str(whole.hexdigest())

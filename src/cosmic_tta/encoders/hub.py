@@ -1,0 +1,74 @@
+"""Where a model's files lie: a folder, or the cache of a model hub, which is asked only for what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+from cosmic_tta.errors import EncoderError
+
+SETTINGS = ["*.json", "*.txt", "*.model"]
+WEIGHTS = (["model*.safetensors"], ["pytorch_model*.bin"])  # the first kind that is there is taken
+
+
+def model_folder(name: str, revision: str | None) -> Path:
+    """Return the folder with a model's files: `name` itself, or the hub's cache, filled if it can be.
+
+    A model in the cache is used as it is, without a question to the hub. HF_HOME and HF_HUB_OFFLINE are honoured.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if revision is not None:
+            raise EncoderError(f"{name!r} is a folder, so it has no revision {revision!r}.")
+        return _complete(folder, f"put the model's files into {name!r}")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name:
+        raise EncoderError(f"there is no folder {name!r}: expected one with config.json and model.safetensors.")
+    command = f"hf download {name}" + (f" --revision {revision}" if revision else "")
+    try:
+        return _complete(Path(snapshot_download(name, revision=revision, local_files_only=True)), command)
+    except HFValidationError as error:
+        raise EncoderError(
+            f"{name!r} is neither a folder nor a model's name such as openai/clip-vit-base-patch16."
+        ) from error
+    except (LocalEntryNotFoundError, EncoderError) as error:
+        if constants.HF_HUB_OFFLINE:
+            raise EncoderError(
+                f"the files of {name} are not all in the cache {constants.HF_HUB_CACHE!r}, and HF_HUB_OFFLINE is set; "
+                f"where there is a network, run: {command}."
+            ) from error
+    return _complete(_download(name, revision, command), command)
+
+
+def _download(name: str, revision: str | None, command: str) -> Path:
+    try:
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=SETTINGS))
+        for patterns in WEIGHTS:
+            if not _weights(folder):
+                snapshot_download(name, revision=revision, allow_patterns=patterns)
+    except RepositoryNotFoundError as error:
+        raise EncoderError(
+            f"the hub knows no model {name!r} that one may read; check its name, or log in: hf auth login."
+        ) from error
+    except LocalEntryNotFoundError as error:
+        raise EncoderError(
+            f"{name} is not in the cache {constants.HF_HUB_CACHE!r} and the hub cannot be reached from here; "
+            f"where it can, run: {command}, and bring the cache (HF_HOME) or the folder."
+        ) from error
+    except (HfHubHTTPError, OSError) as error:
+        raise EncoderError(f"the files of {name} could not be fetched ({error}); try: {command}.") from error
+    return folder
+
+
+def _weights(folder: Path) -> bool:
+    return any(True for patterns in WEIGHTS for pattern in patterns for _ in folder.glob(pattern))
+
+
+def _complete(folder: Path, remedy: str) -> Path:
+    """Refuse a folder without settings or weights."""
+    if not (folder / "config.json").is_file():
+        raise EncoderError(f"{str(folder)!r} has no config.json; {remedy}.")
+    if not _weights(folder):
+        raise EncoderError(f"{str(folder)!r} has no weights (model.safetensors); {remedy}.")
+    return folder

@@ -1,0 +1,123 @@
+"""`open_clip:`: what the package open_clip loads, for example `open_clip:ViT-B-16,openai`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import open_clip
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from cosmic_tta.encoders.base import Encoder, Options
+from cosmic_tta.encoders.torch_towers import Body, TorchClip, TorchEncoder, where
+from cosmic_tta.errors import EncoderError, unknown_name
+from cosmic_tta.preprocessing import CLIP_MEAN, CLIP_STD, FILTERS, Preprocessing
+
+SCHEMES = ("hf-hub:", "local-dir:")  # names that open_clip looks up elsewhere
+
+
+def load(model: str, weights: str | None, options: Options) -> Encoder:
+    """Load a model by its open_clip name and the tag or file of its weights."""
+    where(options)
+    known = open_clip.list_models()
+    if not model.startswith(SCHEMES):
+        if model not in known:
+            raise unknown_name("open_clip model", model, known)
+        if weights is None:
+            tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none"
+            raise EncoderError(f"name the weights too, as in open_clip:{model},TAG; open_clip knows: {tags}.")
+    try:
+        made = open_clip.create_model(
+            model, pretrained=weights, precision="fp32", device="cpu", require_pretrained=True
+        )
+        tokenizer = None if options.kind == "image" else open_clip.get_tokenizer(model)
+    except Exception as error:  # a missing file, an unreachable hub and a damaged file come as many kinds of error
+        raise EncoderError(f"open_clip cannot load it: {error}") from error
+    preprocessing = translate(open_clip.get_model_preprocess_cfg(made))
+    body = OpenClipBody(made)
+    dim = _dim(body, preprocessing)
+    if tokenizer is None:
+        return TorchEncoder(made, body, dim, preprocessing, options)
+    return TorchClip(
+        made,
+        body,
+        dim,
+        preprocessing,
+        options,
+        text=OpenClipText(made),
+        tokenizer=_numbers(tokenizer),
+        logit_scale=float(made.logit_scale.detach().exp()),
+    )
+
+
+class OpenClipBody(Body):
+    """The picture tower; patches come normed and, where the tower ends in one matrix, projected by it."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.visual = model.visual
+
+    def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features [B, dim] and the last layer's grid [B, width, rows, columns]."""
+        seen = self.visual.forward_intermediates(numbers, indices=1, normalize_intermediates=True, output_fmt="NCHW")
+        return seen["image_features"], seen["image_intermediates"][-1]
+
+    def patches(self, hidden: Tensor) -> Tensor:
+        """Return the patches' tokens."""
+        grid = hidden.permute(0, 2, 3, 1)
+        projection = getattr(self.visual, "proj", None)
+        if isinstance(projection, Tensor) and projection.shape[0] == grid.shape[-1]:
+            return grid @ projection
+        return grid
+
+
+class OpenClipText(nn.Module):
+    """The text tower."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return [T, dim]."""
+        features: Tensor = self.model.encode_text(ids)
+        return features
+
+
+def translate(settings: Mapping[str, Any]) -> Preprocessing:
+    """Turn open_clip's settings of pictures into ours; its crop rounds, as torchvision's does."""
+    size = settings.get("size", 224)
+    height, width = (size, size) if isinstance(size, int) else size
+    mode, resample = settings.get("resize_mode", "shortest"), settings.get("interpolation", "bicubic")
+    if mode not in ("shortest", "squash") or resample not in FILTERS or (mode == "shortest" and height != width):
+        raise EncoderError(
+            f"its pictures are prepared by resize_mode {mode!r}, interpolation {resample!r} at {height} x {width}; "
+            f"we can do 'squash', 'shortest' for squares, and {', '.join(FILTERS)}."
+        )
+    return Preprocessing(
+        size=(height, width),
+        resize=height if mode == "shortest" else (height, width),
+        mean=tuple(settings.get("mean", CLIP_MEAN)),
+        std=tuple(settings.get("std", CLIP_STD)),
+        resample=resample,
+        middle="round",
+    )
+
+
+def _dim(body: OpenClipBody, preprocessing: Preprocessing) -> int:
+    height, width = preprocessing.size
+    with torch.inference_mode():
+        return int(body.eval()(torch.zeros(1, 3, height, width))[0].shape[-1])
+
+
+def _numbers(tokenizer: Callable[[list[str]], Tensor]) -> Callable[[Sequence[str]], NDArray[np.int64]]:
+    def numbers(texts: Sequence[str]) -> NDArray[np.int64]:
+        if not texts:
+            return np.empty((0, 1), np.int64)
+        ids: NDArray[np.int64] = tokenizer(list(texts)).to(torch.int64).numpy()
+        return ids
+
+    return numbers
