@@ -38,8 +38,8 @@ def data(root: Path, each: int = 9) -> Dataset:
 
 
 def run(dataset: Dataset, out: Path, **settings: Any) -> Extraction:
-    encoders = {"clip": TinyEncoder(), "aux": TinyEncoder(5, 12, "tiny:aux")}
-    given = encoders | {"texts": [[f"a {name}"] for name in CLASSES], "views": Views(3), "batch": 8} | settings
+    given: dict[str, Any] = {"clip": TinyEncoder(), "aux": TinyEncoder(5, 12, "tiny:aux"), "views": Views(3)}
+    given |= {"texts": [[f"a {name}"] for name in CLASSES], "batch": 8} | settings
     return extract(dataset, given.pop("clip"), given.pop("aux"), out, **given)
 
 

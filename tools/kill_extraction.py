@@ -20,7 +20,9 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from small_models import save_clip, save_dino
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from tiny_encoders import save_clip, save_dinov2
 
 CLASSES = ("bridge", "farm", "harbour", "meadow", "river")
 
@@ -46,7 +48,7 @@ def done(out: Path) -> int:
     """Return how many pictures the journal vouches for."""
     journal = out.with_name(out.name + ".partial") / "journal.jsonl"
     lines = journal.read_text().splitlines() if journal.exists() else []
-    return max((json.loads(line)["end"] for line in lines if line.endswith("}}") or line.endswith("{}}")), default=0)
+    return max((json.loads(line)["end"] for line in lines if line.endswith("}}")), default=0)
 
 
 def digests(pack: Path) -> dict[str, str]:
@@ -65,7 +67,7 @@ def main() -> None:
     try:
         make_pictures(work / "in", given.pictures)
         save_clip(work / "clip")
-        save_dino(work / "dino")
+        save_dinov2(work / "dino")
         subprocess.run(command(work, work / "whole"), check=True)
         for point in points:
             process = subprocess.Popen(command(work, work / "killed"))

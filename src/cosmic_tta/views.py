@@ -78,7 +78,7 @@ def crop_box(size: tuple[int, int], smallest: float, random: np.random.Generator
     width, height = size
     for _ in range(ATTEMPTS):
         area = width * height * random.uniform(smallest, 1.0)
-        proportion = math.exp(random.uniform(*map(math.log, PROPORTIONS)))
+        proportion = math.exp(random.uniform(math.log(PROPORTIONS[0]), math.log(PROPORTIONS[1])))
         across, down = round(math.sqrt(area * proportion)), round(math.sqrt(area / proportion))
         if 0 < across <= width and 0 < down <= height:
             return (

@@ -8,15 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from cosmic_tta.commands.options import JsonFile
 from cosmic_tta.datasets.catalogue import CATALOGUE, folders, problems, published
 from cosmic_tta.datasets.layouts import Published
 from cosmic_tta.errors import InputError
 from cosmic_tta.terminal import STDOUT, complain, print_table, say, writable, write_json
 
 datasets_app = typer.Typer(invoke_without_command=True, help="List the data sets of the paper; check your copies.")
-JsonFile = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
-]
 SPLITS = ("train", "val", "test")
 
 

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
+from cosmic_tta.commands.options import JsonFile
 from cosmic_tta.encoders import FAMILIES, Family
 from cosmic_tta.errors import EncoderError
 from cosmic_tta.terminal import STDOUT, print_table, say, writable, write_json
 
-JsonFile = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
-]
 EXPORTER = ("torch", "onnx", "onnxscript", "onnxruntime")
 
 
