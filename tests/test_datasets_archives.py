@@ -167,6 +167,13 @@ def test_saved_data_sets_that_cannot_be_loaded(tmp_path: Path) -> None:
     write(folder / "state.json", json.dumps({**state, "_data_files": [{"filename": "cut.arrow"}]}))
     with pytest.raises(DatasetError, match="is absent or damaged"):
         open_source(folder)
+    for nothing in ("{}", '{"_data_files": ["x"]}', "[]"):
+        write(folder / "state.json", nothing)
+        with pytest.raises(DatasetError, match="names no data file"):
+            open_source(folder)
+    save(tmp_path / "odd", embedded(10, [0]), embedded(10, [0]).append_column("more", [[1]]))
+    with pytest.raises(DatasetError, match="have different columns; they cannot be one data set"):
+        open_source(tmp_path / "odd")
     write(folder / "state.json", "{}")
     with pytest.raises(DatasetError, match="names no data file"):
         open_source(folder)
@@ -197,6 +204,14 @@ def test_shards_in_a_folder(tmp_path: Path) -> None:
     assert data.notes == ("members passed over, neither pictures nor labels: 6.",)
     assert widths(open_source(tmp_path / "wds" / "test" / "{0,10}.tar")) == [20, 40, 30, 50]
     assert widths(open_source(tmp_path / "wds" / "test" / "2.tar")) == [22, 42]
+
+
+def test_shards_called_as_splits(tmp_path: Path) -> None:
+    for name, width in (("train-0", 8), ("val-0", 9)):
+        shard(tmp_path / "w" / f"{name}.tar", {"1.jpg": jpeg(width), "1.txt": b"cat"})
+    assert widths(open_source(tmp_path / "w", split="val")) == [9]
+    with pytest.raises(DatasetError, match="has no shard of the split 'test'; it has 'train', 'val'"):
+        open_source(tmp_path / "w")
 
 
 def test_labels_in_json_and_text(tmp_path: Path) -> None:

@@ -49,6 +49,18 @@ def test_the_catalogue_has_the_fifteen_of_the_paper() -> None:
     assert CATALOGUE["imagenet_sketch"].sizes == {"test": 50_889}
 
 
+def test_the_page_on_data_sets_counts_as_the_catalogue_does() -> None:
+    page = (Path(__file__).resolve().parents[1] / "docs" / "datasets.md").read_text(encoding="utf-8")
+    for row in CATALOGUE.values():
+        sizes = [f"{row.sizes[split]:,}" if split in row.sizes else "–" for split in ("train", "val", "test")]
+        assert re.search(rf"\| `{row.key}` \| `{row.folders[0]}`.* \| {row.classes:,} \| {' . '.join(sizes)} \|", page)
+        for layout in row.layouts:
+            for size in (layout.sizes or {}).values():
+                assert f"{size:,}" in page
+    for code in re.findall(r"```python\n(from cosmic_tta.prompts.*?)```", page, flags=re.DOTALL):
+        exec(code)
+
+
 @pytest.mark.parametrize(("key", "build"), TREES, ids=lambda value: getattr(value, "__name__", value))
 def test_a_data_set_loads_as_it_is_laid_out(key: str, build: Build, tmp_path: Path) -> None:
     expected = build(tmp_path)
@@ -246,6 +258,12 @@ def test_own_class_names_for_a_data_set(tmp_path: Path) -> None:
         "spotted",
         "dotted",
     )
+    keyed = tmp_path / "names.json"
+    keyed.write_text(json.dumps({"Polka-Dotted": "dotted", "banded": "striped", "blotchy": "spotted"}))
+    assert load_dataset("dtd", tmp_path, strict=False, classes_file=keyed).class_names[0] == "striped"
+    keyed.write_text(json.dumps({"polka-dotted": "dotted", "banded": "striped"}))
+    with pytest.raises(DatasetError, match="names the class 'blotchy', which is none of 2 classes"):
+        load_dataset("dtd", tmp_path, strict=False, classes_file=keyed)
     names.write_text("striped\n")
     with pytest.raises(DatasetError, match="names 1 classes; split_zhou_DescribableTextures.json has 3"):
         load_dataset("dtd", tmp_path, strict=False, classes_file=names)

@@ -102,6 +102,9 @@ def test_folders_of_splits(tmp_path: Path) -> None:
     assert open_source(tmp_path / "pets", split="training").split == "train"
     with pytest.raises(DatasetError, match="has no split 'test'; it has 'train', 'validation'"):
         open_source(tmp_path / "pets")
+    picture(tmp_path / "pets" / "val" / "cat" / "4.jpg")
+    with pytest.raises(DatasetError, match="has a split twice: 'train', 'val', 'validation'"):
+        open_source(tmp_path / "pets", split="val")
 
 
 def test_pictures_without_labels(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cosmic_tta.datasets.base import Dataset
 from cosmic_tta.datasets.files import SPLIT_OF, few, inside, natural, optional, read_json, subfolders
-from cosmic_tta.datasets.tables import LABELS, NAMES, PICTURES, SPLIT, Columns, column, table_of_bytes, table_of_paths
+from cosmic_tta.datasets.tables import LABELS, NAMES, SPLIT, Columns, picture_column, table_of_bytes, table_of_paths
 from cosmic_tta.errors import DatasetError
 from cosmic_tta.pictures import Source
 from cosmic_tta.prompts import ClassNames
@@ -33,7 +33,8 @@ class CellReader:
 
     def __call__(self) -> Source:
         """Return the picture's bytes, or the path that stands in their place."""
-        value = _part(self.file, self.part, self.column)[self.row].as_py()
+        cells = _part(self.file, self.part, self.column)
+        value = _guarded(self.file, cells[self.row].as_py) if self.row < len(cells) else None
         if isinstance(value, Mapping):
             told = value.get("path")
             value = value.get("bytes") or (told and str(Path(self.file).parent / inside(told, Path(self.file).parent)))
@@ -43,24 +44,42 @@ class CellReader:
         return picture
 
 
+@dataclass(frozen=True)
+class Frame:
+    """Some files as one table: columns are read when asked for, pictures one by one."""
+
+    files: tuple[Path, ...]
+    schema: Any
+    parts: tuple[tuple[Path, int, int], ...]  # file, part of it, rows
+    read: Callable[[list[str]], Columns]
+    features: Any  # what Hugging Face notes of the columns
+
+    def cell(self, ends: Sequence[int], column: str, row: int) -> tuple[str, Callable[[], Source]]:
+        """Return the key of a row's picture and its reader; `ends` are the parts' last rows, exclusive."""
+        place = bisect_right(ends, row)
+        file, part, rows = self.parts[place]
+        inner = row - (ends[place] - rows)
+        return f"{file.name}#{part}.{inner}", CellReader(str(file.absolute()), part, inner, column)
+
+
 def parquet(
     files: Sequence[Path], folder: Path, told: ClassNames | None, *, split: str, strict: bool, name: str
 ) -> Dataset:
     """Load Parquet files of paths and labels, or of pictures and labels as Hugging Face writes them."""
     opened = [_opened(file) for file in files]
-    parts = [
+    parts = tuple(
         (file, group, one.metadata.row_group(group).num_rows)
         for file, one in zip(files, opened, strict=True)
         for group in range(one.metadata.num_row_groups)
-    ]
-    schemas = [one.schema_arrow for one in opened]
+    )
 
     def read(names: list[str]) -> Columns:
         reads = [partial(one.read, columns=names) for one in opened]
         return _columns([_guarded(file, one) for file, one in zip(files, reads, strict=True)], names)
 
-    found = _load(files, folder, schemas, parts, read, told, None, split=split, strict=strict)
-    return replace(found, name=name)
+    schema = _one_schema(files, [one.schema_arrow for one in opened])
+    frame = Frame(tuple(files), schema, parts, read, _noted(schema))
+    return replace(_load(frame, folder, told, split=split, strict=strict), name=name)
 
 
 def parquet_folder(folder: Path, split: str) -> list[Path] | None:
@@ -87,75 +106,59 @@ def saved(folder: Path, told: ClassNames | None, *, split: str, strict: bool) ->
     """Load a folder that `save_to_disk` wrote: one split, or a folder for each."""
     inner = _saved_split(folder, split)
     state = read_json(inner / "state.json")
-    names = [entry.get("filename") for entry in state.get("_data_files", ())] if isinstance(state, dict) else []
-    if not names or not all(isinstance(name, str) for name in names):
+    entries = state.get("_data_files") if isinstance(state, dict) else None
+    names = [str(entry["filename"]) for entry in entries or () if isinstance(entry, dict) and "filename" in entry]
+    if not names:
         raise DatasetError(f"{str(inner / 'state.json')!r} names no data file; save the data set anew.")
     if state.get("_indices_data_files"):
         raise DatasetError(f"{str(inner)!r} is a selection of other rows: call flatten_indices() and save it anew.")
-    files = [inner / inside(name, inner) for name in names]
-    info = read_json(inner / "dataset_info.json") if (inner / "dataset_info.json").is_file() else {}
+    files = tuple(inner / inside(name, inner) for name in names)
     tables = [_table(str(file)) for file in files]
-    parts = [(file, 0, table.num_rows) for file, table in zip(files, tables, strict=True)]
-
-    def read(wanted: list[str]) -> Columns:
-        return _columns(tables, wanted)
-
-    schemas = [table.schema for table in tables]
-    features = info.get("features") if isinstance(info, dict) else None
-    found = _load(files, inner, schemas, parts, read, told, features, split=split, strict=strict)
-    return replace(found, name=folder.resolve().name)
+    schema = _one_schema(files, [table.schema for table in tables])
+    info = read_json(inner / "dataset_info.json") if (inner / "dataset_info.json").is_file() else None
+    features = (info.get("features") if isinstance(info, dict) else None) or _noted(schema)
+    parts = tuple((file, 0, table.num_rows) for file, table in zip(files, tables, strict=True))
+    frame = Frame(files, schema, parts, partial(_columns, tables), features)
+    return replace(_load(frame, inner, told, split=split, strict=strict), name=folder.resolve().name)
 
 
-def _load(
-    files: Sequence[Path],
-    folder: Path,
-    schemas: Sequence[Any],
-    parts: Sequence[tuple[Path, int, int]],
-    read: Callable[[list[str]], Columns],
-    told: ClassNames | None,
-    features: Any,
-    *,
-    split: str,
-    strict: bool,
-) -> Dataset:
-    arrow = optional("pyarrow", str(files[0]))
-    schema = schemas[0]
-    if any(other.names != schema.names for other in schemas):
-        raise DatasetError(f"{few(file.name for file in files)} have different columns; they cannot be one data set.")
-    features = features or _features(schema)
-    known = {name.lower(): name for name in schema.names}
-    typed = [name for name in schema.names if _is_feature(features, name, "Image")]
-    picture = (typed or [known.get(column(dict.fromkeys(known, ()), PICTURES) or "")])[0]
-    if picture is None:
-        raise DatasetError(f"{str(files[0])!r} has the columns {few(known, 8)}; one must be called {few(PICTURES)}.")
-    kind = schema.field(picture).type
-    paths = arrow.types.is_string(kind) or arrow.types.is_large_string(kind)
-    coded = [name for name in schema.names if _is_feature(features, name, "ClassLabel")][:1]
+def _load(frame: Frame, folder: Path, told: ClassNames | None, *, split: str, strict: bool) -> Dataset:
+    first, names = frame.files[0], frame.schema.names
+    picture = _picture_column(frame)
+    types, kind = optional("pyarrow", str(first)).types, frame.schema.field(picture).type
+    paths = [picture] if types.is_string(kind) or types.is_large_string(kind) else []
+    coded = [name for name in names if _is_feature(frame.features, name, "ClassLabel")][:1]
     telling = {*LABELS, *NAMES, *SPLIT}
-    wanted = [name for name in schema.names if name.lower() in telling or name in coded or (paths and name == picture)]
-    columns = dict(read(wanted))
-    if coded:
-        numbers = columns[coded[0].lower()]
-        columns["label"] = [None if number == -1 else number for number in numbers]  # -1: not labelled
-        told = told or ClassNames(tuple(map(str, features[coded[0]].get("names") or ())))
+    columns = dict(frame.read([name for name in names if name.lower() in telling or name in paths + coded]))
+    for name in coded:
+        # A picture that is not labelled has -1 there.
+        columns["label"] = [None if number == -1 else number for number in columns[name.lower()]]
+        told = told or ClassNames(tuple(map(str, frame.features[name].get("names") or ())))
     if paths:
         columns["path"] = columns[picture.lower()]
-        return table_of_paths(columns, files[0], folder, told, split=split, strict=strict)
-    ends = list(accumulate(rows for _, _, rows in parts))
+        return table_of_paths(columns, first, folder, told, split=split, strict=strict)
+    ends = list(accumulate(rows for _, _, rows in frame.parts))
     if not ends or not ends[-1]:
-        raise DatasetError(f"{str(files[0])!r} has no row.")
+        raise DatasetError(f"{str(first)!r} has no row.")
     columns = columns or {"": [None] * ends[-1]}
-
-    def cell(row: int) -> tuple[str, Callable[[], Source]]:
-        place = bisect_right(ends, row)
-        file, part, rows = parts[place]
-        inner = row - (ends[place] - rows)
-        return f"{file.name}#{part}.{inner}", CellReader(str(file.absolute()), part, inner, picture)
-
-    return table_of_bytes(columns, files[0], cell, told, split=split)
+    return table_of_bytes(columns, first, partial(frame.cell, ends, picture), told, split=split)
 
 
-def _features(schema: Any) -> Any:
+def _picture_column(frame: Frame) -> str:
+    typed: list[str] = [name for name in frame.schema.names if _is_feature(frame.features, name, "Image")]
+    if typed:
+        return typed[0]
+    known: dict[str, tuple[str]] = {name.lower(): (name,) for name in frame.schema.names}
+    return known[picture_column(known, frame.files[0])][0]
+
+
+def _one_schema(files: Sequence[Path], schemas: Sequence[Any]) -> Any:
+    if any(other.names != schemas[0].names for other in schemas):
+        raise DatasetError(f"{few(file.name for file in files)} have different columns; they cannot be one data set.")
+    return schemas[0]
+
+
+def _noted(schema: Any) -> Any:
     """Return what Hugging Face notes of the columns in the schema's metadata."""
     noted = (schema.metadata or {}).get(b"huggingface")
     try:
@@ -223,7 +226,9 @@ def _table(file: str) -> Any:
         with open(file, "rb") as start:
             whole = start.read(6) == b"ARROW1"
         mapped = arrow.memory_map(file)
-        return (ipc.open_file if whole else ipc.open_stream)(mapped).read_all()
+        table = (ipc.open_file if whole else ipc.open_stream)(mapped).read_all()
+        table.validate(full=True)  # a damaged offset would point outside the file
+        return table
 
     return _guarded(file, read)
 

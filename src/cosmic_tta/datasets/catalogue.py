@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cosmic_tta.datasets.assemble import Listing, empty_classes, items_of
+from cosmic_tta.datasets.assemble import Listing, empty_classes, items_of, label_of
 from cosmic_tta.datasets.base import Dataset
 from cosmic_tta.datasets.files import checked_split
 from cosmic_tta.datasets.layouts import Layout, Place, Published, SplitFile
 from cosmic_tta.datasets.rows import ROWS
 from cosmic_tta.errors import CosmicError, DatasetError, unknown_name
-from cosmic_tta.prompts import read_class_names
+from cosmic_tta.prompts import read_class_names, spoken
 
 CATALOGUE: Mapping[str, Published] = {row.key: row for row in ROWS}
 
@@ -135,10 +135,14 @@ def _locate(row: Published, root: Path) -> tuple[Path, Layout]:
 
 
 def _renamed(listing: Listing, classes_file: Path) -> Listing:
-    """Take the class names from a file of the user, by key where the layout has keys, else in order."""
+    """Take the class names from a file of the user: by the names they replace if it has keys, else in order."""
+    if listing.found:
+        return listing  # folders have keys of their own; their layout has read the file
     told = read_class_names(classes_file)
-    if told.keys is not None or listing.found:
-        return listing  # the layout itself has read the file
+    if told.keys is not None:
+        places = {spoken(key).casefold(): place for place, key in enumerate(told.keys)}
+        order = [label_of(spoken(name).casefold(), places, listing.told_by) for name in listing.class_names]
+        return replace(listing, class_names=tuple(told.names[place] for place in order))
     if len(told.names) != len(listing.class_names):
         raise DatasetError(
             f"{str(classes_file)!r} names {len(told.names)} classes; {listing.told_by} has {len(listing.class_names)}."

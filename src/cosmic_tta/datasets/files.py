@@ -104,7 +104,13 @@ def inside(given: str, folder: Path) -> str:
             raise _escapes(given, folder) from None
     elif windows.drive or windows.root:
         raise _escapes(given, folder)
-    if not given.strip() or ".." in relative.parts or ".." in windows.parts or relative == PurePosixPath("."):
+    if (
+        not given.strip()
+        or "\0" in given
+        or ".." in relative.parts
+        or ".." in windows.parts
+        or relative == PurePosixPath(".")
+    ):
         raise _escapes(given, folder)
     return str(relative)
 
@@ -125,18 +131,6 @@ def read_json(file: Path) -> Any:
         return json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
         raise DatasetError(f"{str(file)!r} is damaged: it is no JSON ({error}). Get the file anew.") from error
-
-
-def read_mat(file: Path) -> Mapping[str, Any]:
-    """Read a MATLAB file of version 4 to 7.2, structs as dicts."""
-    scipy_io = optional("scipy.io", str(file))
-    try:
-        told: Mapping[str, Any] = scipy_io.loadmat(file, simplify_cells=True)
-    except OSError as error:
-        raise DatasetError(f"{str(file)!r} cannot be read: {error.strerror or error}.") from error
-    except Exception as error:  # scipy raises whatever its parser trips over
-        raise DatasetError(f"{str(file)!r} is damaged: it is no MATLAB file ({error}). Get the file anew.") from error
-    return told
 
 
 def optional(module: str, file: str) -> Any:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cosmic_tta.datasets.assemble import Entry, Listing, classes_by_label
-from cosmic_tta.datasets.files import few, read_json, read_mat
+from cosmic_tta.datasets.files import few, read_json
 from cosmic_tta.datasets.layouts import Place, Sizes
+from cosmic_tta.datasets.matfile import read_mat
 from cosmic_tta.errors import DatasetError
 
 

@@ -118,7 +118,7 @@ ROWS = (
     Published(
         key="dtd",
         title="DTD",
-        folders=("dtd", "dtd-r1.0.1/dtd"),
+        folders=("dtd", "dtd/dtd", "dtd-r1.0.1/dtd"),
         layouts=(
             SplitFile("split_zhou_DescribableTextures.json", "images"),
             Lists(
@@ -140,7 +140,10 @@ ROWS = (
         key="eurosat",
         title="EuroSAT",
         folders=("eurosat", "EuroSAT"),
-        layouts=(SplitFile("split_zhou_EuroSAT.json", "2750", EUROSAT_NAMES),),
+        layouts=(
+            SplitFile("split_zhou_EuroSAT.json", "2750", EUROSAT_NAMES),
+            SplitFile("split_zhou_EuroSAT.json", "EuroSAT_RGB", EUROSAT_NAMES),
+        ),
         classes=10,
         sizes={"train": 13_500, "val": 5400, "test": 8100},
         task="Satellite image recognition",

@@ -59,10 +59,12 @@ def shards_in(folder: Path, split: str) -> list[Path]:
     for place in (*inner, folder):
         found = sorted(place.glob("*.tar"), key=lambda file: natural(file.name))
         told = [SPLIT_OF.get(re.split(r"[-_.]", file.name.lower(), maxsplit=1)[0]) for file in found]
-        if any(told):
-            found = [file for file, word in zip(found, told, strict=True) if word == split]
-        if found:
-            return found
+        chosen = [file for file, word in zip(found, told, strict=True) if word in (split, None)]
+        if found and not chosen:
+            there = sorted({word for word in told if word})
+            raise DatasetError(f"{str(place)!r} has no shard of the split {split!r}; it has {few(there)}.")
+        if chosen:
+            return chosen
     return []
 
 
@@ -107,7 +109,7 @@ def _index(file: Path) -> tuple[dict[str, ShardReader], dict[str, Raw], int, boo
         end = reader.offset + -(-reader.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
         if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or not stem:
             ignored += not member.isdir()
-        elif reader.offset + reader.size > length:
+        elif not 0 <= reader.size <= length - reader.offset:
             raise DatasetError(f"{str(file)!r} is cut off within {member.name!r}; get it anew.")
         elif f".{suffix}" in SUFFIXES:
             if key in pictures:

@@ -122,6 +122,10 @@ def _folder(folder: Path, wish: Wish) -> Dataset:
     inner = subfolders(folder)
     splits = {SPLIT_OF.get(name.lower()): name for name in inner}
     if inner and None not in splits:
+        if len(splits) < len(inner):
+            raise DatasetError(
+                f"{str(folder)!r} has a split twice: {few(inner, 6)}. Give the folder of the one you mean."
+            )
         if wish.split not in splits:
             raise DatasetError(f"{str(folder)!r} has no split {wish.split!r}; it has {few(inner)}.")
         return _pictures(folder / splits[wish.split], wish, wish.names(folder))
