@@ -7,22 +7,26 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export CFLAGS := $(CFLAGS) -Werror
 KERNEL := setup.py $(wildcard kernel/*.c kernel/*.h)
 
-.PHONY: demo test test-plain lint format bench asan docs dist clean
+.PHONY: demo test test-plain torture lint format bench asan docs dist clean
 
 demo: .venv/installed
 	$(BIN)/cosmic demo
 
 test: .venv/tested
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 	$(MAKE) test-plain
 
-# The same suite on the plain path, as on a machine without a C compiler.
+# The same suite on the plain path, as on a machine without a C compiler; encoders know nothing of paths.
 test-plain: .venv/tested
-	COSMIC_TTA_KERNEL=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	COSMIC_TTA_KERNEL=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not torch'
 
 # The kernel under AddressSanitizer and UndefinedBehaviorSanitizer: 10,000 random graphs, and its tests.
 asan: .venv/tested
 	sh tools/asan.sh $(BIN)/python
+
+# Extraction, killed at random points and gone on with.
+torture: .venv/tested
+	$(BIN)/python tools/kill_extraction.py
 
 lint: .venv/linted
 	$(BIN)/ruff format --check .

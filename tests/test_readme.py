@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiny import class_folders
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
@@ -40,10 +41,17 @@ def test_every_other_example_runs(code: str, tmp_path: Path) -> None:
     run(code, tmp_path)
 
 
+@pytest.mark.torch
 def test_the_commands_of_the_readme_run_on_the_pack_of_its_example(tmp_path: Path) -> None:
+    from tiny_encoders import save_clip, save_dinov2
+
     run(next(code for code in PYTHON if 'write("mine")' in code), tmp_path)
+    class_folders(tmp_path / "photos", ("cat", "dog", "owl"), 5)
+    # Under the names of the real ones, as folders beside the pictures.
+    save_clip(tmp_path / "openai/clip-vit-base-patch16")
+    save_dinov2(tmp_path / "facebook/dinov2-small")
     commands = re.findall(r"^\$ (cosmic .*?)(?:\s+#.*)?$", README, flags=re.MULTILINE)
-    assert len(commands) == 5
+    assert len(commands) == 9
     for command in commands:
         words = [str(Path(sys.executable).with_name("cosmic")), *command.split()[1:]]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
