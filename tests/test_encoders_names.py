@@ -232,3 +232,32 @@ def test_bad_input_to_the_export_ends_with_one_sentence_and_code_2(
     assert told in printed
     assert "Traceback" not in printed
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.torch
+@torch_only
+def test_a_model_whose_cache_lacks_a_file_is_asked_for_and_used_all_the_same(tmp_path: Path) -> None:
+    import tiny_encoders as tiny
+
+    stored = tmp_path / "hub" / "models--someone--tiny"
+    tiny.save_dinov2(stored / "snapshots" / "abc123")
+    (stored / "snapshots" / "abc123" / "preprocessor_config.json").unlink()
+    (stored / "refs").mkdir()
+    (stored / "refs" / "main").write_text("abc123")
+    script = """
+import socket
+calls = []
+def refuse(*_, **__):
+    calls.append(1)
+    raise OSError("no network in this test")
+socket.getaddrinfo = socket.create_connection = refuse
+from cosmic_tta.encoders.hub import model_folder
+print(model_folder("someone/tiny", None).name, len(calls) > 0)
+"""
+    for offline in ("0", "1"):
+        environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": offline}
+        environment.pop("HF_HUB_CACHE", None)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+        )
+        assert done.stdout.split() == ["abc123", str(offline == "0")]

@@ -98,6 +98,26 @@ def test_int8_graphs_stay_near(exported: Any, name: str, tmp_path: Path, capsys:
     assert (target / "text.onnx").stat().st_size < 0.8 * (folder / "text.onnx").stat().st_size
 
 
+def test_a_matrix_that_two_nodes_read_is_quantised_once_for_each(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+    make = onnx.helper
+    numbers = onnx.TensorProto.FLOAT
+    nodes = [
+        make.make_node("Gemm", ["x", "w"], ["y"], transB=1),
+        make.make_node("Transpose", ["w"], ["turned"]),
+        make.make_node("MatMul", ["x", "turned"], ["z"]),
+    ]
+    wanted = [make.make_tensor_value_info(name, numbers, ["batch", 5]) for name in "yz"]
+    given = [make.make_tensor_value_info("x", numbers, ["batch", 8])]
+    graph = make.make_graph(nodes, "shared", given, wanted, [onnx.numpy_helper.from_array(weight, "w")])
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 20)], ir_version=10)
+    export._quantise(model, tmp_path / "int8.onnx")
+    session = pytest.importorskip("onnxruntime").InferenceSession(tmp_path / "int8.onnx")
+    x = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
+    for answer in session.run(None, {"x": x}):
+        np.testing.assert_allclose(answer, x @ weight.T, atol=0.2)
+
+
 def test_an_exported_clip_runs_with_torch_and_transformers_forbidden(exported: Any, tmp_path: Path) -> None:
     spec, folder, _ = exported("clip")
     encoder = make_clip(spec)

@@ -19,11 +19,15 @@ def encoders(json_file: JsonFile = None) -> None:
     """List the families of encoders, how they are named, and which can run here."""
     writable(json_file)
     if json_file != STDOUT:
-        rows = [(family.pattern, family.example, _state(family), family.summary) for family in FAMILIES.values()]
-        print_table(("name", "for example", "here", "what it is"), rows)
+        rows = [
+            (family.pattern, "no" if family.missing else "yes", f"{family.summary}; needs {', '.join(family.packages)}")
+            for family in FAMILIES.values()
+        ]
+        print_table(("name", "runs here", "what it is"), rows)
+        say(f"For example: {', '.join(family.example for family in FAMILIES.values())}")
         for family in FAMILIES.values():
             if family.missing:
-                say(f"{family.name}: {family.install}.")
+                say(f"{family.name} lacks {', '.join(family.missing)}: {family.install}.")
     described = [
         {
             "family": family.name,
@@ -38,10 +42,6 @@ def encoders(json_file: JsonFile = None) -> None:
         for family in FAMILIES.values()
     ]
     write_json(described, json_file)
-
-
-def _state(family: Family) -> str:
-    return f"no {', no '.join(family.missing)}" if family.missing else "runs"
 
 
 def export_onnx(

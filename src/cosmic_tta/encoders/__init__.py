@@ -57,7 +57,7 @@ FAMILIES: Mapping[str, Family] = {
     for family in (
         Family(
             "hf",
-            "hf:NAME[,REVISION] or hf:FOLDER",
+            "hf:NAME[,REVISION] or FOLDER",
             "hf:openai/clip-vit-base-patch16",
             ("torch", "transformers"),
             TORCH,
@@ -87,7 +87,7 @@ FAMILIES: Mapping[str, Family] = {
             "onnx:clip-b16-int8",
             ("onnxruntime",),
             "pip install onnxruntime",
-            "what `cosmic export-onnx` wrote; needs no torch",
+            "what `cosmic export-onnx` wrote",
         ),
     )
 }

@@ -46,7 +46,7 @@ class Sizes:
             )
         try:
             grid = isqrt(weights["visual.attnpool.positional_embedding"].shape[0] - 1)
-            return cls(
+            sizes = cls(
                 dim=weights["text_projection"].shape[1],
                 layers=tuple(_blocks(weights, f"visual.layer{stage}.") for stage in (1, 2, 3, 4)),
                 width=weights["visual.layer1.0.conv1.weight"].shape[0],
@@ -58,6 +58,9 @@ class Sizes:
             )
         except (KeyError, IndexError) as error:
             raise EncoderError(f"these are not the weights of a CLIP with a ResNet: {error} is missing.") from error
+        if sizes.text_width % HEAD or sizes.width * REDUCTION % HEAD or not all(sizes.layers):
+            raise EncoderError(f"these are not the weights of a CLIP with a ResNet: no heads of {HEAD} fit {sizes}.")
+        return sizes
 
 
 def _blocks(weights: Mapping[str, Tensor], prefix: str) -> int:

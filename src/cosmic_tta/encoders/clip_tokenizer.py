@@ -49,7 +49,7 @@ class ClipTokenizer:
         if missing:
             raise EncoderError(f"the vocabulary has no {' and no '.join(missing)}: it is not CLIP's tokenizer.")
         self.context, self.folder = context, folder
-        self.end = vocabulary[END]
+        self.end = self.pad = vocabulary[END]
         self._start = vocabulary[START]
         self._vocabulary = vocabulary
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}

@@ -98,7 +98,7 @@ def export_onnx(spec: str, out: str | os.PathLike[str], *, int8: bool = False, o
             "precision": "int8" if int8 else "fp32",
             "preprocessing": encoder.preprocessing.described(),
             "logit_scale": clip.logit_scale if clip and tokenizer else None,
-            "text": {"tokenizer": tokenizer.kind, "context": tokenizer.context} if tokenizer else None,
+            "text": _told(tokenizer) if tokenizer else None,
             "fingerprint": fingerprint_of(made),
             "source": {"name": spec, "fingerprint": encoder.fingerprint, "torch": torch.__version__, "opset": opset},
         }
@@ -155,6 +155,7 @@ def _quantise(graph: Any, file: Path) -> None:
 
     # Shapes that the exporter noted contradict those that the quantiser infers for a ViT; it finds them anew.
     del graph.graph.value_info[:]
+    _unshare(graph.graph)
     plain = file.with_name("plain.unfinished")
     onnx.save(graph, plain)
     with _quiet():
@@ -170,6 +171,16 @@ def _quantise(graph: Any, file: Path) -> None:
     plain.unlink()
 
 
+def _unshare(graph: Any) -> None:
+    """Give every Gemm a weight of its own: the quantiser transposes it in place, whoever else reads it."""
+    weights = {weight.name: weight for weight in graph.initializer}
+    for place, node in enumerate(node for node in graph.node if node.op_type == "Gemm"):
+        if node.input[1] in weights:
+            copy = graph.initializer.add()
+            copy.CopyFrom(weights[node.input[1]])
+            copy.name = node.input[1] = f"{copy.name}.gemm{place}"
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the exporter's and the quantiser's talk of their own parts off the terminal."""
@@ -181,6 +192,10 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             logging.disable(before)
+
+
+def _told(tokenizer: ClipTokenizer | FileTokenizer) -> dict[str, Any]:
+    return {"tokenizer": tokenizer.kind, "context": tokenizer.context, "pad": tokenizer.pad}
 
 
 def _copy_tokenizer(tokenizer: ClipTokenizer | FileTokenizer, target: Path) -> None:

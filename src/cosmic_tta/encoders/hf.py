@@ -67,7 +67,7 @@ def load(name: str, revision: str | None, options: Options) -> Encoder:
         preprocessing,
         options,
         text=TextBody(model),
-        tokenizer=_tokenizer(folder, model_type, model.config.text_config),
+        tokenizer=_tokenizer(folder, name, model_type, model.config.text_config),
         logit_scale=float(model.logit_scale.detach().exp()),
     )
 
@@ -183,14 +183,15 @@ def _model(folder: Path) -> Any:
     return loaded
 
 
-def _tokenizer(folder: Path, model_type: str, settings: Any) -> Tokenizer:
+def _tokenizer(folder: Path, name: str, model_type: str, settings: Any) -> Tokenizer:
     context = int(settings.max_position_embeddings)
     if model_type == "siglip":
         return FileTokenizer(folder, context)
-    if not any((folder / name).is_file() for name in ("vocab.json", "tokenizer.json")):
+    if not any((folder / file).is_file() for file in ("vocab.json", "tokenizer.json")):
+        fetch = f"hf download openai/clip-vit-base-patch16 vocab.json merges.txt --local-dir {folder}"
         raise EncoderError(
-            f"{str(folder)!r} has no tokenizer (vocab.json and merges.txt, or tokenizer.json); fetch CLIP's: "
-            f"hf download openai/clip-vit-base-patch16 vocab.json merges.txt --local-dir {folder}."
+            f"{str(folder)!r} has no tokenizer (vocab.json and merges.txt, or tokenizer.json); fetch it: "
+            f"{fetch if Path(name).expanduser().is_dir() else f'hf download {name}'}."
         )
     tokenizer = ClipTokenizer.read(folder, context)
     if settings.eos_token_id not in (LEGACY_END, tokenizer.end):

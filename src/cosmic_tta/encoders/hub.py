@@ -11,12 +11,14 @@ from cosmic_tta.errors import EncoderError
 
 SETTINGS = ["*.json", "*.txt", "*.model"]
 WEIGHTS = (["model*.safetensors"], ["pytorch_model*.bin"])  # the first kind that is there is taken
+PICTURES = ("preprocessor_config.json", "processor_config.json")
+TEXTS = ("vocab.json", "tokenizer.json")
 
 
 def model_folder(name: str, revision: str | None) -> Path:
     """Return the folder with a model's files: `name` itself, or the hub's cache, filled if it can be.
 
-    A model in the cache is used as it is, without a question to the hub. HF_HOME and HF_HUB_OFFLINE are honoured.
+    A whole model in the cache is used as it is, without a question to the hub. HF_HOME and HF_HUB_OFFLINE are honoured.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -27,18 +29,21 @@ def model_folder(name: str, revision: str | None) -> Path:
         raise EncoderError(f"there is no folder {name!r}: expected one with config.json and model.safetensors.")
     command = f"hf download {name}" + (f" --revision {revision}" if revision else "")
     try:
-        return _complete(Path(snapshot_download(name, revision=revision, local_files_only=True)), command)
+        cached = Path(snapshot_download(name, revision=revision, local_files_only=True))
     except HFValidationError as error:
         raise EncoderError(
             f"{name!r} is neither a folder nor a model's name such as openai/clip-vit-base-patch16."
         ) from error
-    except (LocalEntryNotFoundError, EncoderError) as error:
+    except LocalEntryNotFoundError as error:
         if constants.HF_HUB_OFFLINE:
             raise EncoderError(
-                f"the files of {name} are not all in the cache {constants.HF_HUB_CACHE!r}, and HF_HUB_OFFLINE is set; "
+                f"{name} is not in the cache {constants.HF_HUB_CACHE!r}, and HF_HUB_OFFLINE is set; "
                 f"where there is a network, run: {command}."
             ) from error
-    return _complete(_download(name, revision, command), command)
+        return _complete(_download(name, revision, command), command)
+    if not constants.HF_HUB_OFFLINE and not _whole(cached):
+        cached = _download(name, revision, command)
+    return _complete(cached, command)
 
 
 def _download(name: str, revision: str | None, command: str) -> Path:
@@ -59,6 +64,17 @@ def _download(name: str, revision: str | None, command: str) -> Path:
     except (HfHubHTTPError, OSError) as error:
         raise EncoderError(f"the files of {name} could not be fetched ({error}); try: {command}.") from error
     return folder
+
+
+def _whole(folder: Path) -> bool:
+    """Say whether all is there; another program may have fetched the weights alone."""
+    config = folder / "config.json"
+    if not config.is_file() or not _weights(folder):
+        return False
+    wanted = (
+        [PICTURES] if "text_config" not in config.read_text(encoding="utf-8", errors="replace") else [PICTURES, TEXTS]
+    )
+    return all(any((folder / name).is_file() for name in names) for names in wanted)
 
 
 def _weights(folder: Path) -> bool:

@@ -55,7 +55,7 @@ def read_settings(folder: Path) -> dict[str, Any] | None:
         if not isinstance(settings, dict):
             raise EncoderError(f"{str(file)!r} must hold a JSON object.")
         if "size" in settings or "image_processor_type" in settings or "feature_extractor_type" in settings:
-            return settings
+            return {key: value for key, value in settings.items() if value is not None}
     return None
 
 
@@ -79,9 +79,7 @@ def preprocessing_of(folder: Path, model_type: str, image_size: int) -> Preproce
     if kind not in PROCESSORS:
         known = ", ".join(f"{name}ImageProcessor" for name in PROCESSORS)
         raise EncoderError(f"{str(folder)!r} wants its pictures prepared by {told}; we can do as {known} do.")
-    return translate(
-        {**PROCESSORS[kind], **{key: value for key, value in settings.items() if value is not None}}, str(folder)
-    )
+    return translate({**PROCESSORS[kind], **settings}, str(folder))
 
 
 def _defaults(model_type: str, image_size: int) -> dict[str, Any]:
@@ -116,6 +114,7 @@ def translate(settings: Mapping[str, Any], where: str) -> Preprocessing:
     size = settings["size"]
     if isinstance(size, int):  # older files: the shorter edge where a crop follows
         size = {"shortest_edge": size} if crops else {"height": size, "width": size}
+    size = {edge: length for edge, length in size.items() if length is not None}
     resize: int | tuple[int, int]
     if set(size) == {"shortest_edge"}:
         resize = int(size["shortest_edge"])

@@ -138,8 +138,14 @@ class TorchClip(TorchEncoder):
 @contextmanager
 def _repeatable() -> Iterator[None]:
     """No gradients, and on a GPU the algorithms that give the same bits each time."""
-    with torch.inference_mode(), torch.backends.cudnn.flags(benchmark=False, deterministic=True):
-        yield
+    library = torch.backends.cudnn
+    before = library.deterministic, library.benchmark
+    library.deterministic, library.benchmark = True, False
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        library.deterministic, library.benchmark = before
 
 
 def _aligned(weights: nn.Module) -> nn.Module:
