@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+LENGTH = 32  # hexadecimal digits: 128 bits tell weights apart
+
 
 def fingerprint(tensors: Mapping[str, Any]) -> str:
     """Hash tensors on the CPU by name, type, shape and bytes; the order in which they come does not count."""
@@ -24,25 +26,21 @@ def file_fingerprint(files: Mapping[str, Path]) -> str:
     digests = []
     for name in names:
         with open(files[name], "rb") as file:
-            digests.append(hashlib.file_digest(file, _hash).digest())
+            digests.append(hashlib.file_digest(file, "sha256").digest())
     return _joined(names, digests)
-
-
-def _hash() -> Any:
-    return hashlib.blake2b(digest_size=16)
 
 
 def _digest(tensor: Any) -> bytes:
     import torch
 
-    made = _hash()
+    made = hashlib.sha256()  # twice as fast as BLAKE2 where the processor helps
     made.update(f"{tensor.dtype} {list(tensor.shape)} ".removeprefix("torch.").encode())
     made.update(tensor.reshape(-1).view(torch.uint8).numpy())  # NumPy knows no bfloat16
-    return bytes(made.digest())
+    return made.digest()
 
 
 def _joined(names: list[str], digests: list[bytes]) -> str:
-    whole = _hash()
+    whole = hashlib.sha256()
     for name, digest in zip(names, digests, strict=True):
         whole.update(name.encode() + b"\0" + digest)
-    return str(whole.hexdigest())
+    return whole.hexdigest()[:LENGTH]
