@@ -189,17 +189,53 @@ static void sort_nodes(int32_t *nodes, ptrdiff_t size)
     }
 }
 
-PyObject *as_bytes(Cliques *found, int complete)
+static void sort_cliques(Clique *cliques, ptrdiff_t count)
+{
+    if (count > 24) {
+        qsort(cliques, (size_t)count, sizeof(Clique), lexicographic);
+        return;
+    }
+    for (ptrdiff_t i = 1; i < count; i++) {
+        Clique clique = cliques[i];
+        ptrdiff_t j = i;
+        for (; j && lexicographic(&cliques[j - 1], &clique) > 0; j--) cliques[j] = cliques[j - 1];
+        cliques[j] = clique;
+    }
+}
+
+/* Put the cliques in lexicographic order: first by their first node, of which most have few. */
+static Clique *in_order(Cliques *found, ptrdiff_t nodes)
 {
     Clique *sorted = malloc((size_t)(found->count + 1) * sizeof(Clique));
-    PyObject *result = NULL, *nodes = NULL, *sizes = NULL;
-    if (!sorted) return PyErr_NoMemory();
+    ptrdiff_t *ends = calloc((size_t)(nodes + 1), sizeof(ptrdiff_t));
+    if (!sorted || !ends) {
+        free(sorted), free(ends);
+        return NULL;
+    }
     for (ptrdiff_t index = 0; index < found->count; index++) {
         int32_t *begin = found->nodes + found->starts[index];
-        sorted[index] = (Clique){begin, found->starts[index + 1] - found->starts[index]};
-        sort_nodes(begin, sorted[index].size);
+        sort_nodes(begin, found->starts[index + 1] - found->starts[index]);
+        ends[*begin + 1]++;
     }
-    qsort(sorted, (size_t)found->count, sizeof(Clique), lexicographic);
+    for (ptrdiff_t node = 0; node < nodes; node++) ends[node + 1] += ends[node];
+    for (ptrdiff_t index = 0; index < found->count; index++) {
+        const int32_t *begin = found->nodes + found->starts[index];
+        sorted[ends[*begin]++] = (Clique){begin, found->starts[index + 1] - found->starts[index]};
+    }
+    /* Now ends[node] is where the cliques that begin with the node end. */
+    for (ptrdiff_t node = 0; node < nodes; node++) {
+        ptrdiff_t from = node ? ends[node - 1] : 0;
+        if (ends[node] - from > 1) sort_cliques(sorted + from, ends[node] - from);
+    }
+    free(ends);
+    return sorted;
+}
+
+PyObject *as_bytes(Cliques *found, ptrdiff_t all, int complete)
+{
+    Clique *sorted = in_order(found, all);
+    PyObject *result = NULL, *nodes = NULL, *sizes = NULL;
+    if (!sorted) return PyErr_NoMemory();
     ptrdiff_t count = 0, total = 0;
     for (ptrdiff_t index = 0; index < found->count; index++)
         if (!count || lexicographic(&sorted[count - 1], &sorted[index])) {
@@ -265,7 +301,7 @@ PyObject *kernel_cliques(PyObject *self UNUSED, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS
     outcome = find_cliques(view.buf, view.shape[0], view.shape[1], most_cliques, most_looks, &found);
     Py_END_ALLOW_THREADS
-    result = outcome == NO_MEMORY ? PyErr_NoMemory() : as_bytes(&found, outcome == ALL_FOUND);
+    result = outcome == NO_MEMORY ? PyErr_NoMemory() : as_bytes(&found, view.shape[0], outcome == ALL_FOUND);
 done:
     free(found.nodes), free(found.starts);
     release(&view, 1);

@@ -199,46 +199,49 @@ done:
     return result;
 }
 
+/* How a graph's mean degree lies to the one that is wanted, by its number of edges: below, close enough, above. */
+static int to_target(ptrdiff_t edges, ptrdiff_t nodes, double degree)
+{
+    double mean = 2.0 * (double)edges / (double)nodes;
+    return fabs(mean - degree) < 0.01 ? 0 : mean < degree ? -1 : 1;
+}
+
+/* The `rank`-th largest value; beyond the last, less than all; before the first, more. NaN counts as least. */
+static float ranked(const float *values, ptrdiff_t count, ptrdiff_t rank, float *work)
+{
+    if (rank < 1 || rank > count) return rank < 1 ? INFINITY : -INFINITY;
+    for (ptrdiff_t at = 0; at < count; at++) work[at] = values[at] == values[at] ? values[at] : -INFINITY;
+    return nth_largest(work, count, rank);
+}
+
 int degree_cut(const float *values, ptrdiff_t count, ptrdiff_t nodes, double degree, double low, double high, double *cut)
 {
-    /* Only values between the ends can still fall on either side; `above` so many are known to lie above both. */
-    float *between = malloc((size_t)(count + 1) * sizeof(float)), least, most;
-    if (!between) return -1;
-    ptrdiff_t above = 0;
-    int stale = 1;
-    if (count) memcpy(between, values, (size_t)count * sizeof(float));
+    float *work = malloc((size_t)(count + 1) * sizeof(float));
+    if (!work) return -1;
+    /* Fewer edges than `enough` are below the target, more than `most` above it: so two of the values tell all. */
+    ptrdiff_t enough = count + 1, most;
+    for (ptrdiff_t from = 0; from < enough;) {
+        ptrdiff_t middle = from + (enough - from) / 2;
+        if (to_target(middle, nodes, degree) < 0) from = middle + 1;
+        else enough = middle;
+    }
+    for (most = enough - 1; most < count && !to_target(most + 1, nodes, degree);) most++;
+    float last = ranked(values, count, enough, work), next = last, below = -INFINITY;
+    ptrdiff_t as_large = 0;
+    for (ptrdiff_t at = 0; at < count; at++) {
+        as_large += values[at] >= last;
+        below = values[at] < last && values[at] > below ? values[at] : below;
+    }
+    if (most >= as_large) next = most == as_large ? below : ranked(values, count, most + 1, work);
+    free(work);
     for (int round = 0; round < 500; round++) {
         *cut = (low + high) / 2;
-        float middle = (float)*cut;
-        if (stale) {
-            least = INFINITY, most = -INFINITY;
-            for (ptrdiff_t at = 0; at < count; at++) {
-                least = between[at] < least ? between[at] : least;
-                most = between[at] > most ? between[at] : most;
-            }
-            stale = 0;
-        }
-        ptrdiff_t more = 0;
-        if (least > middle) more = count;
-        else if (most > middle)
-            for (ptrdiff_t at = 0; at < count; at++) more += between[at] > middle;
-        double mean = 2.0 * (double)(above + more) / (double)nodes;
-        if (fabs(mean - degree) < 0.01) break;
-        int falls = mean < degree;
+        int falls = !(last > (float)*cut);
+        if (!falls && !(next > (float)*cut)) break;
         double *end = falls ? &high : &low;
         if (*end == *cut) break; /* nothing lies between any more: every later round repeats this one */
         *end = *cut;
-        if (falls) above += more;
-        if (more == (falls ? 0 : count)) continue; /* all of them still lie between */
-        ptrdiff_t left = 0;
-        for (ptrdiff_t at = 0; at < count; at++) {
-            between[left] = between[at];
-            left += (between[at] > middle) != falls;
-        }
-        count = left;
-        stale = 1;
     }
-    free(between);
     return 0;
 }
 

@@ -23,6 +23,6 @@ Outcome find_cliques(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, in
                      Cliques *found);
 
 /* Sort, drop twins, and give back: all nodes and all sizes, as two byte strings of int64, and whether that is all. */
-PyObject *as_bytes(Cliques *found, int complete);
+PyObject *as_bytes(Cliques *found, ptrdiff_t nodes, int complete);
 
 #endif

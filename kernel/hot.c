@@ -38,8 +38,38 @@ typedef struct { float at[LANES]; } Lanes;
 /* How deep the next panel of a product is, of so much that is left: as OpenBLAS has it on x86-64. */
 static inline ptrdiff_t depth(ptrdiff_t left) { return left >= 640 ? 320 : left > 320 ? (left + 1) / 2 : left; }
 
+#define BINS 256
+
+/* Keep only the values that can have the rank `*keep` among so many, and count the rank among them: one pass counts
+   values in bins of equal width, one picks a bin, and neither has a branch that the values decide. */
+static ptrdiff_t narrow(float *values, ptrdiff_t count, ptrdiff_t *keep)
+{
+    float lowest = values[0], highest = values[0];
+    for (ptrdiff_t at = 1; at < count; at++) {
+        lowest = values[at] < lowest ? values[at] : lowest;
+        highest = values[at] > highest ? values[at] : highest;
+    }
+    float bins = (BINS - 1) / (highest - lowest);
+    if (!(bins > 0 && bins < INFINITY && highest - lowest < INFINITY)) return count;
+    int32_t number[BINS] = {0};
+    for (ptrdiff_t at = 0; at < count; at++) number[(int)((values[at] - lowest) * bins)]++;
+    int bin = BINS - 1;
+    for (; *keep > number[bin]; bin--) *keep -= number[bin];
+    ptrdiff_t left = 0;
+    for (ptrdiff_t at = 0; at < count; at++) {
+        int belongs = (int)((values[at] - lowest) * bins) == bin;
+        values[left] = values[at];
+        left += belongs;
+    }
+    return left;
+}
+
 float nth_largest(float *values, ptrdiff_t count, ptrdiff_t keep)
 {
+    for (ptrdiff_t before = 0; count > 16 && count != before;) {
+        before = count;
+        count = narrow(values, count, &keep);
+    }
     ptrdiff_t low = 0, high = count - 1, place = keep - 1;
     while (low < high) {
         float pivot = values[low + (high - low) / 2];
@@ -100,20 +130,23 @@ int add_clique(Cliques *found, const int32_t *nodes, ptrdiff_t size)
 }
 
 #if VECTORS
-static inline int any_set(const void *masks)
+/* One bit for each lane whose mask is set. */
+static inline uint32_t lanes_set(const void *masks)
 {
-    uint64_t words[4];
-    memcpy(words, masks, sizeof words);
-    return (words[0] | words[1] | words[2] | words[3]) != 0;
+    int32_t at[LANES];
+    uint32_t set = 0;
+    memcpy(at, masks, sizeof at);
+    for (int lane = 0; lane < LANES; lane++) set |= (uint32_t)(at[lane] & 1) << lane;
+    return set;
 }
 #endif
 
 #define NAME(name) name##_any
-#define ANY(masks) any_set(&(masks))
+#define SET(masks) lanes_set(&(masks))
 #include "loops.h"
 #include "tally_loops.h"
 #undef NAME
-#undef ANY
+#undef SET
 
 #if VECTORS && defined(__x86_64__) && !defined(ANY_PROCESSOR)
 #define HAS_AVX2
@@ -125,7 +158,7 @@ static inline int any_set(const void *masks)
 #pragma GCC target("avx2,fma,bmi,bmi2,popcnt")
 #endif
 #define NAME(name) name##_avx2
-#define ANY(masks) !_mm256_testz_si256((__m256i)(masks), (__m256i)(masks))
+#define SET(masks) (uint32_t)_mm256_movemask_ps((__m256)(masks))
 #include "loops.h"
 #include "tally_loops.h"
 #undef NAME

@@ -79,7 +79,7 @@ void choose_hot(void);
 
 int add_clique(Cliques *found, const int32_t *nodes, ptrdiff_t size);
 
-/* The `keep`-th largest of the values, which are put in another order; and a list cut down to its `keep` largest. */
+/* The `keep`-th largest of the values, none of them NaN, which are used up; and a list cut down to its `keep` largest. */
 float nth_largest(float *values, ptrdiff_t count, ptrdiff_t keep);
 void keep_largest(Pairs *pairs);
 

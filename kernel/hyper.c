@@ -101,7 +101,7 @@ PyObject *kernel_build(PyObject *self UNUSED, PyObject *arguments)
         PyErr_NoMemory();
         goto done;
     }
-    PyObject *listed = as_bytes(&found, outcome == ALL_FOUND);
+    PyObject *listed = as_bytes(&found, nodes, outcome == ALL_FOUND);
     if (listed) {
         result = Py_BuildValue("OOOf", PyTuple_GET_ITEM(listed, 0), PyTuple_GET_ITEM(listed, 1),
                                PyTuple_GET_ITEM(listed, 2), floor);

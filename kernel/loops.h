@@ -74,24 +74,27 @@ static inline void NAME(list)(Pairs *pairs, float value, ptrdiff_t node, ptrdiff
     if (value > pairs->highest) pairs->highest = value;
 }
 
-/* List the pairs of one stretch of a row, which hardly ever has any above the cut, and return the lowest value in it. */
+/* List the pairs of one stretch of a row that lie above the cut, and return the lowest value in it. */
 static float NAME(stretch)(Pairs *pairs, const float *row, ptrdiff_t node, ptrdiff_t from, ptrdiff_t to)
 {
     float low = pairs->lowest;
     ptrdiff_t other = from;
 #if VECTORS
     typedef int32_t Masks __attribute__((vector_size(32)));
-    Lanes least = (Lanes){0} + low, value, next;
+    Lanes least = (Lanes){0} + low, cut = (Lanes){0} + pairs->cut, value, next;
     for (; other + 2 * LANES <= to; other += 2 * LANES) {
         LOAD(value, row + other);
         LOAD(next, row + other + LANES);
-        Masks above = (value > pairs->cut) | (next > pairs->cut), below = value < least;
+        Masks here = value > cut, there = next > cut, below = value < least;
         least = (Lanes)(((Masks)value & below) | ((Masks)least & ~below));
         below = next < least;
         least = (Lanes)(((Masks)next & below) | ((Masks)least & ~below));
-        if (ANY(above))
-            for (ptrdiff_t at = other; at < other + 2 * LANES; at++)
-                if (row[at] > pairs->cut) NAME(list)(pairs, row[at], node, at);
+        for (uint32_t above = SET(here) | SET(there) << LANES; above; above &= above - 1) {
+            ptrdiff_t at = other + LOWEST(above);
+            /* The cut rises when the list is full. */
+            if (row[at] > pairs->cut) NAME(list)(pairs, row[at], node, at);
+        }
+        cut = (Lanes){0} + pairs->cut;
     }
     for (int lane = 0; lane < LANES; lane++)
         if (least[lane] < low) low = least[lane];
@@ -150,8 +153,8 @@ typedef struct {
     ptrdiff_t rows_room, stack_room, depths_room, entered_room;
 } NAME(Search);
 
-static Outcome NAME(search)(NAME(Search) *search, int32_t start, ptrdiff_t words, int64_t most_cliques,
-                            int64_t most_looks, int64_t *looks, Cliques *found)
+static inline Outcome NAME(search)(NAME(Search) *search, int32_t start, ptrdiff_t words, int64_t most_cliques,
+                                   int64_t most_looks, int64_t *looks, Cliques *found)
 {
     ptrdiff_t entries = 1;
     search->depths[0] = 0;
@@ -226,11 +229,13 @@ static Outcome NAME(cliques)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t w
     memset(later, 0xff, (size_t)words * sizeof(uint64_t));
     for (ptrdiff_t place = 0; place < nodes; place++) {
         ptrdiff_t node = order[place], size = 0;
+        uint64_t to_come = 0;
         later[node / 64] &= ~((uint64_t)1 << node % 64);
+        for (ptrdiff_t w = 0; w < words; w++) to_come |= graph[node * words + w] & later[w];
+        if (!to_come) continue; /* its cliques were listed before, with its neighbours */
         for (ptrdiff_t w = 0; w < words; w++)
             for (uint64_t rest = graph[node * words + w]; rest; rest &= rest - 1)
                 search.names[size++] = (int32_t)(w * 64 + LOWEST(rest));
-        if (!size) continue;
         ptrdiff_t inner = (size + 63) / 64;
         if (grow((void **)&search.rows, &search.rows_room, size * inner, sizeof(uint64_t)) ||
             grow((void **)&search.stack, &search.stack_room, 2 * inner, sizeof(uint64_t)) ||
@@ -248,7 +253,9 @@ static Outcome NAME(cliques)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t w
             uint64_t is_later = later[search.names[i] / 64] >> search.names[i] % 64 & 1;
             search.stack[(is_later ? 0 : inner) + i / 64] |= (uint64_t)1 << i % 64;
         }
-        outcome = NAME(search)(&search, (int32_t)node, inner, most_cliques, most_looks, &looks, found);
+        /* Few nodes have more than 64 neighbours: with one word told beforehand its loops fall away. */
+        outcome = inner == 1 ? NAME(search)(&search, (int32_t)node, 1, most_cliques, most_looks, &looks, found)
+                             : NAME(search)(&search, (int32_t)node, inner, most_cliques, most_looks, &looks, found);
         if (outcome != ALL_FOUND) goto done;
     }
     outcome = ALL_FOUND;
