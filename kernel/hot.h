@@ -62,6 +62,9 @@ typedef struct {
     /* The weighted sum of slots, and of a text if there is one, at unit length. */
     void (*mix)(const float *slots, const float *weights, ptrdiff_t filled, ptrdiff_t width, const float *text,
                 float text_weight, float *out);
+    /* The weighted sum of some of the rows, `stride` apart, and of a first one that lies elsewhere, if there is one. */
+    void (*weigh)(const float *rows, ptrdiff_t stride, const int32_t *which, const float *weights, ptrdiff_t count,
+                  const float *first, float first_weight, ptrdiff_t width, float *out);
     /* The length of the sum of rows, which takes place in `sum`. */
     float (*length)(const float *rows, const int64_t *which, ptrdiff_t count, ptrdiff_t width, float *sum);
     /* List the pairs (node, 0 ... node - 1) of a row of similarities; absent nodes are passed over. */

@@ -213,3 +213,27 @@ done:
     release(views, 6);
     return result;
 }
+
+/* exponential(cosine [n], inliers [n], factor, sharpness, out [n]): factor·exp(-sharpness·(1 - cosine)) of inliers, 0 of the
+   others */
+PyObject *kernel_exponential(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"cosine", FLOAT32, 1, 0}, {"inliers", BOOL, 1, 0}, {"out", FLOAT32, 1, 1}};
+    PyObject *o[3], *result = NULL;
+    Py_buffer views[3];
+    float factor, sharpness;
+    if (!PyArg_ParseTuple(arguments, "OOffO:exponential", &o[0], &o[1], &factor, &sharpness, &o[2])) return NULL;
+    if (take(o, views, forms, 3) < 0) return NULL;
+    Py_ssize_t count = views[0].shape[0];
+    const float *cosine = views[0].buf;
+    const uint8_t *inliers = views[1].buf;
+    float *out = views[2].buf;
+    const Extent extents[] = {{1, 0, count}, {2, 0, count}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    for (Py_ssize_t node = 0; node < count; node++)
+        out[node] = inliers[node] ? factor * expf(-sharpness * (1 - cosine[node])) : 0;
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 3);
+    return result;
+}

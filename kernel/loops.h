@@ -52,6 +52,16 @@ static void NAME(mix)(const float *slots, const float *weights, ptrdiff_t filled
         for (ptrdiff_t d = 0; d < width; d++) out[d] /= length;
 }
 
+static void NAME(weigh)(const float *rows, ptrdiff_t stride, const int32_t *which, const float *weights, ptrdiff_t count,
+                        const float *first, float first_weight, ptrdiff_t width, float *out)
+{
+    for (ptrdiff_t d = 0; d < width; d++) out[d] = first ? first_weight * first[d] : 0;
+    for (ptrdiff_t at = 0; at < count; at++) {
+        const float *row = rows + which[at] * stride;
+        for (ptrdiff_t d = 0; d < width; d++) out[d] += weights[at] * row[d];
+    }
+}
+
 static float NAME(length)(const float *rows, const int64_t *which, ptrdiff_t count, ptrdiff_t width, float *sum)
 {
     memset(sum, 0, (size_t)width * sizeof(float));
@@ -266,4 +276,4 @@ done:
 }
 
 static const Hot NAME(hot) = {NAME(rows_by_queries), NAME(tile_6x16), NAME(tile_1x64), NAME(square), NAME(mix),
-                              NAME(length),          NAME(collect),  NAME(second_order), NAME(cliques)};
+                              NAME(weigh),           NAME(length),          NAME(collect),  NAME(second_order), NAME(cliques)};

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosmic_tta import hyperclass
 from cosmic_tta.cliques import Cliques
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.hyperclass import CentreKind, Centring, ClassMemory, HyperClasses
@@ -107,7 +110,7 @@ def test_attention_centres_weigh_slots_by_affinity(with_text: bool, offers: list
     memory, _ = learned(rule, offers)
     attention = memory.attend(rule, memory.slot_dots(query[None])[0], text @ query if with_text else None)
     centres = np.full((2, 6), 7, np.float32)
-    memory.mix(rule, attention, centres)
+    memory.mix(rule, attention.weights, centres)
     for label in range(2):
         filled = list(memory.cache.slots[label, : memory.cache.count[label]])
         slots = filled + ([text[label]] if with_text else [])
@@ -139,3 +142,22 @@ def test_contents_that_no_graph_gives_are_refused() -> None:
     ):
         with pytest.raises(SnapshotError, match="contradict themselves"):
             bad.validate()
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["attention", "mean", "ema", "ema_all"]), st.booleans(), st.booleans())
+def test_both_paths_learn_the_same(seed: int, kind: CentreKind, text: bool, unit_length: bool) -> None:
+    rng = np.random.default_rng(seed)
+    rule = Centring(kind, unit=unit_length, text=NODES if text else None)
+    mine, plain = (ClassMemory.empty(5, 3, 6, rule) for _ in range(2))
+    for sample in range(40):
+        label, entropy = int(rng.integers(5)), float(np.float32(rng.integers(4)) / 4)
+        feature = unit(as_float32(rng.standard_normal(6)))
+        slot = mine.learn(rule, label, feature, entropy, sample)
+        with patch.object(hyperclass, "COMPILED", None):
+            assert slot == plain.learn(rule, label, feature, entropy, sample)
+    for name in ("slots", "entropy", "sample", "count"):
+        np.testing.assert_array_equal(getattr(mine.cache, name), getattr(plain.cache, name))
+    for one, other in ((mine.gram, plain.gram), (mine.centres, plain.centres), (mine.nodes, plain.nodes)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            np.testing.assert_allclose(one, other, atol=1e-6)

@@ -50,13 +50,23 @@ def triangle() -> Any:
     return graph_of([0b110, 0b101, 0b011])
 
 
+def places() -> Any:
+    return np.arange(4, 12, dtype=np.int32).reshape(4, 2)  # behind four texts
+
+
 # A call that works for every function; each array in it is then spoiled in every way.
 CALLS: dict[str, list[Any]] = {
     "dots": [floats(5, 3), floats(2, 3), floats(2, 5)],
     "slot_dots": [floats(4, 2, 3), ints(4), floats(2, 3), floats(2, 4, 2)],
     "attend": [floats(4, 2), floats(4), ints(4), floats(4, 3, 3), 5.5, floats(4, 3), floats(4)],
-    "relate": [floats(4, 2, 3), floats(4, 3), 3, 1, floats(4, 3, 3)],
-    "average": [floats(4, 2, 3), 3, 2, floats(4, 3)],
+    "learn": [
+        floats(4, 2, 3), floats(4, 2), ints(4, 2), ints(4), floats(4, 3), floats(4, 3, 3), floats(4, 3), floats(3),
+        3, 0.5, 7,
+    ],
+    "unit_mean": [floats(3, 4), ints(2), floats(4)],
+    "fuse": [floats(4), floats(8), floats(4), 1.0, 1.0, 1.0, floats(4), floats(4)],
+    "acquaint": [floats(4, 3), floats(4, 2, 3), ints(4), places(), 3, 0, floats(12, 12)],
+    "compose": [floats(12, 12), 12, places(), ints(4), floats(4, 3), floats(4), floats(8, 8)],
     "vote": [floats(4, 2), ints(4), 5.0, floats(4)],
     "mix": [floats(4, 2, 3), ints(4), floats(4, 3), floats(4, 3), floats(4, 3)],
     "softmax": [floats(4), 1.0, floats(4)],
@@ -74,11 +84,13 @@ CALLS: dict[str, list[Any]] = {
     "build": [floats(4, 4), bools(4), 1, 2.0, 6, -1.0, 1, 10, 1000],
     "lengths": [floats(4, 3), ints(2), ints(2), floats(2)],
     "select": [floats(4), ints(2), ints(2), floats(2), 1, floats(2), bools(4)],
-}
+    "exponential": [floats(4), bools(4), 2.0, 5.0, floats(4)],
+}  # fmt: skip
 WRITTEN = {
-    "dots": [2], "slot_dots": [3], "attend": [5, 6], "relate": [4], "average": [3], "vote": [3], "mix": [4],
+    "dots": [2], "slot_dots": [3], "attend": [5, 6], "learn": [0, 1, 2, 3, 5, 6], "vote": [3], "mix": [4],
     "softmax": [2], "look": [3], "refresh": [2, 3], "products": [2], "collect": [4, 5, 6], "connect": [4],
     "connect_above": [4], "second_order": [2], "lengths": [3], "select": [5, 6],
+    "unit_mean": [2], "fuse": [6, 7], "acquaint": [6], "compose": [6], "exponential": [4],
 }  # fmt: skip
 
 
@@ -123,7 +135,7 @@ def test_arrays_that_do_not_fit_are_refused(name: str) -> None:
             arguments[place] = bad
             if way == "length" and (name, place) in {
                 ("dots", 0), ("dots", 1), ("degree_threshold", 0), ("connect", 4), ("lengths", 0), ("lengths", 1),
-                ("select", 1),
+                ("select", 1), ("unit_mean", 0), ("unit_mean", 1),
             }:  # fmt: skip
                 continue  # another length of this one is another problem, not a bad one, or told by the next
             with pytest.raises((TypeError, ValueError)):
@@ -177,13 +189,30 @@ def test_an_array_between_the_places_of_its_items_is_refused() -> None:
         ("slot_dots", 1, np.array([0, 1, -1, 0])),
         ("mix", 1, np.array([0, 1, 2**60, 0])),
         ("attend", 2, np.array([0, 1, 3, 0])),
-        ("relate", 2, 4),
-        ("relate", 2, -1),
-        ("relate", 3, 2),
-        ("average", 1, 4),
-        ("average", 2, 0),
-        ("average", 2, 3),
-        ("average", 2, -(2**63)),
+        ("learn", 8, 4),
+        ("learn", 8, -1),
+        ("learn", 8, 2**63 - 1),
+        ("learn", 3, np.array([0, 0, 0, 3])),
+        ("learn", 3, np.array([0, 0, 0, -1])),
+        ("unit_mean", 1, np.array([0, 3])),
+        ("unit_mean", 1, np.array([0, -1])),
+        ("acquaint", 2, np.array([0, 1, 3, 1])),
+        ("acquaint", 2, np.array([0, 1, -1, 1])),
+        ("acquaint", 3, places() + 8),
+        ("acquaint", 3, places() - 2),
+        ("acquaint", 4, 4),
+        ("acquaint", 4, -1),
+        ("acquaint", 5, 1),
+        ("acquaint", 5, -1),
+        ("compose", 1, 13),
+        ("compose", 1, 3),
+        ("compose", 1, 4),
+        ("compose", 2, places() + 8),
+        ("compose", 2, places() - 2),
+        ("compose", 3, np.array([0, 1, 3, 1])),
+        ("compose", 6, floats(4, 4)),
+        ("compose", 6, floats(3, 3)),
+        ("compose", 6, floats(9, 9)),
         ("products", 1, 2**63 - 1),
         ("collect", 1, 2**63 - 1),
         ("connect_above", 1, 2**63 - 1),

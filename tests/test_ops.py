@@ -1,8 +1,21 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from cosmic_tta.ops import affinity, as_float32, confident_look, confident_views, entropy, logits_entropy, softmax, unit
+from cosmic_tta.ops import (
+    affinity,
+    as_float32,
+    confident_look,
+    confident_views,
+    entropy,
+    fuse,
+    inlier_affinity,
+    logits_entropy,
+    softmax,
+    unit,
+    unit_mean,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -52,3 +65,29 @@ def test_as_float32_keeps_what_is_right_already() -> None:
     right = np.zeros((2, 3), np.float32)
     assert as_float32(right) is right
     assert as_float32(right.astype(np.float16)).dtype == np.float32
+
+
+def test_a_unit_mean_is_the_direction_of_some_rows() -> None:
+    rows = as_float32(RNG.standard_normal((6, 9)))
+    np.testing.assert_allclose(unit_mean(rows, np.array([4])), unit(rows[4]), atol=1e-6)
+    np.testing.assert_allclose(unit_mean(rows, np.array([5, 0, 2])), unit(rows[[5, 0, 2]].mean(axis=0)), atol=1e-6)
+    assert not unit_mean(np.stack([rows[0], -rows[0]]), np.array([0, 1])).any()
+
+
+def test_only_inliers_score() -> None:
+    cosine = as_float32([1, 0.5, 0, -1])
+    scores = inlier_affinity(cosine, np.array([True, False, True, True]), 2.0, 5.0)
+    np.testing.assert_allclose(scores, 2 * np.exp([0, -np.inf, -5, -10]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.5, 2.0, 0.25), (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)])
+@pytest.mark.parametrize("aux", [True, False])
+def test_branches_are_added_up_by_their_weights(weights: tuple[float, float, float], aux: bool) -> None:
+    zero_shot, afv = softmax(as_float32(RNG.standard_normal((2, 7))))
+    css = as_float32(RNG.random(14)) * (weights[0] > 0)  # nothing at all, where zero-shot does not weigh
+    fused = fuse(zero_shot, css, afv if aux else None, weights)
+    mean = (css[:7] + css[7:]) / 2
+    summed = weights[0] * zero_shot + weights[1] * mean + weights[2] * (afv if aux else 0)
+    np.testing.assert_allclose(fused.css, mean)
+    np.testing.assert_allclose(fused.scores, summed / summed.sum() if summed.any() else zero_shot, rtol=1e-5)
+    assert fused.label == fused.scores.argmax()

@@ -60,34 +60,34 @@ class ClassMemory:
 
     def learn(self, rule: Centring, label: int, feature: Array, entropy: float, sample: int) -> int | None:
         """Offer a sample to the cache, keep all else true, and return the slot it took, or None."""
-        first = self.cache.count[label] == 0
-        slot = self.cache.offer(label, feature, entropy, sample)
-        if self.centres is None:
-            if slot is not None:
-                self._relate(rule, label, slot, feature)
-        elif rule.kind == "mean" and slot is not None:
-            count = int(self.cache.count[label])
-            if COMPILED is not None:
-                COMPILED.average(self.cache.slots, label, count, self.centres)
-            else:
-                self.centres[label] = self.cache.slots[label, :count].mean(axis=0)
-            self._place(rule, label)
-        elif rule.kind == "ema_all" or (rule.kind == "ema" and slot is not None):
-            old, decay = self.centres[label], np.float32(rule.decay)
-            self.centres[label] = feature if first else decay * old + (1 - decay) * feature
+        first = rule.kind.startswith("ema") and self.cache.count[label] == 0
+        slot = self._take(rule, label, feature, entropy, sample)
+        if rule.kind == "ema_all" or (rule.kind == "ema" and slot is not None):
+            old, decay = self.centres[label], np.float32(rule.decay)  # type: ignore[index]
+            self.centres[label] = feature if first else decay * old + (1 - decay) * feature  # type: ignore[index]
+        if self.nodes is not None and (slot is not None or rule.kind == "ema_all"):
             self._place(rule, label)
         return slot
 
-    def _relate(self, rule: Centring, label: int, slot: int, feature: Array) -> None:
+    def _take(self, rule: Centring, label: int, feature: Array, entropy: float, sample: int) -> int | None:
+        """Offer a sample to the cache; keep the products of its class's slots, or their mean, true."""
+        cache, means = self.cache, self.centres if rule.kind == "mean" else None
         if COMPILED is not None:
-            COMPILED.relate(self.cache.slots, rule.text, label, slot, self.gram)
-            return
-        gram = self.gram[label]  # type: ignore[index]
-        row = np.zeros(len(gram), np.float32)
-        row[: self.cache.shots] = dots(self.cache.slots[label], feature[None])[0]
-        if rule.text is not None:
-            row[-1] = rule.text[label] @ feature
-        gram[slot] = gram[:, slot] = row
+            taken: int = COMPILED.learn(
+                cache.slots, cache.entropy, cache.sample, cache.count, rule.text, self.gram, means,
+                feature, label, entropy, sample,
+            )  # fmt: skip
+            return None if taken < 0 else taken
+        slot = cache.offer(label, feature, entropy, sample)
+        if slot is not None and self.gram is not None:
+            row = np.zeros(len(self.gram[label]), np.float32)
+            row[: cache.shots] = dots(cache.slots[label], feature[None])[0]
+            if rule.text is not None:
+                row[-1] = rule.text[label] @ feature
+            self.gram[label, slot] = self.gram[label, :, slot] = row
+        if slot is not None and means is not None:
+            means[label] = cache.slots[label, : cache.count[label]].mean(axis=0)
+        return slot
 
     def _place(self, rule: Centring, label: int) -> None:
         node = self.centres[label]  # type: ignore[index]
@@ -133,9 +133,9 @@ class ClassMemory:
         square = np.einsum("ks,ks->k", weights, np.matmul(gram, weights[:, :, None])[:, :, 0])
         return Attention(weights, as_float32(along / np.sqrt(np.where(square > 0, square, 1))))
 
-    def mix(self, rule: Centring, attention: Attention, out: Array) -> None:
+    def mix(self, rule: Centring, weights: Array, out: Array) -> None:
         """Write the unit centres of the classes that have samples, [K, D]; the other rows stay as they are."""
-        cache, weights = self.cache, attention.weights
+        cache = self.cache
         if COMPILED is not None:
             COMPILED.mix(cache.slots, cache.count, weights, rule.text, out)
             return

@@ -33,6 +33,10 @@ def unit(rows: Array) -> Array:
 
 def unit_mean(rows: Array, which: Ints) -> Array:
     """Return the mean of some rows at unit length; zero if they cancel out."""
+    if COMPILED is not None:
+        out = np.empty(rows.shape[1], np.float32)
+        COMPILED.unit_mean(rows, which, out)
+        return out
     mean: Array = rows[which[0]] if len(which) == 1 else rows[which].mean(axis=0)
     length = np.sqrt(mean @ mean)
     return mean / length if length > 0 else mean
@@ -109,6 +113,40 @@ def affinity(cosine: Array, sharpness: float) -> Array:
     """Return the paper's φ: exp(-sharpness·(1 - cosine)), one at cosine one."""
     value: Array = np.exp(np.float32(-sharpness) * (np.float32(1) - cosine))
     return value
+
+
+def inlier_affinity(cosine: Array, inliers: Bools, factor: float, sharpness: float) -> Array:
+    """Return the inliers' affinities, times a factor, and 0 for all others, [n]."""
+    if COMPILED is not None:
+        scores = np.empty_like(cosine)
+        COMPILED.exponential(cosine, inliers, factor, sharpness, scores)
+        return scores
+    return np.float32(factor) * affinity(cosine, sharpness) * inliers
+
+
+class Fused(NamedTuple):
+    """The weighted sum of COSMIC's branches."""
+
+    css: Array  # [K] the means of each class's two nodes
+    scores: Array  # [K] shares of one
+    label: int
+
+
+def fuse(zero_shot: Array, css: Array, afv: Array | None, weights: tuple[float, float, float]) -> Fused:
+    """Add up zero-shot [K], the scores of texts and centres [2K], and those of auxiliary centres [K], weighted.
+
+    Where nothing weighs, zero-shot answers.
+    """
+    if COMPILED is not None:
+        classes, scores = np.empty_like(zero_shot), np.empty_like(zero_shot)
+        return Fused(classes, scores, COMPILED.fuse(zero_shot, css, afv, *weights, classes, scores))
+    classes = (css[: len(zero_shot)] + css[len(zero_shot) :]) / np.float32(2)
+    mixed = np.float32(weights[0]) * zero_shot + np.float32(weights[1]) * classes
+    if afv is not None:
+        mixed = mixed + np.float32(weights[2]) * afv
+    total = mixed.sum()
+    scores = zero_shot if total == 0 else mixed / total
+    return Fused(classes, scores, int(scores.argmax()))
 
 
 def as_float32(values: Any) -> Array:

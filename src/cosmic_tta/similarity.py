@@ -55,20 +55,22 @@ class Similarity:
 
     def cliques(self, control: int, value: float, keep: int, present: Bools | None, *bounds: int) -> Any:
         """Go all the way from the kept matrix to the cliques in one call; None where no matrix is kept."""
-        if self._matrix is None:
+        if self.kept is None:
             return None
-        *found, self._floor = COMPILED.build(self._whole(), present, control, value, keep, self._floor, *bounds)
+        *found, self._floor = COMPILED.build(self.kept, present, control, value, keep, self._floor, *bounds)
         return found
 
-    def _whole(self) -> Array:
+    @property
+    def kept(self) -> Array | None:
+        """The matrix, whose lower triangle counts, where one is kept."""
         if not self._fresh:
             self.refresh(np.ones(len(self.features), bool))
-        return self._matrix  # type: ignore[return-value]
+        return self._matrix
 
     def _blocks(self) -> Iterator[tuple[int, Array]]:
         """Yield row blocks of the lower triangle and where they begin, [rows, n]; the rest of a block means nothing."""
-        if self._matrix is not None:
-            yield 0, self._whole()
+        if self.kept is not None:
+            yield 0, self.kept
             return
         n = len(self.features)
         room = np.empty((min(BLOCK_ROWS, n), n), np.float32)

@@ -22,7 +22,7 @@ from cosmic_tta.errors import InputError, SnapshotError
 from cosmic_tta.parameters import values
 from cosmic_tta.state import arrays_digest, state_arrays, state_digest
 
-FORMAT = 2
+FORMAT = 3
 S = TypeVar("S", bound=State)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cosmic_tta.ahead import Queries
+from cosmic_tta.atoms import MOST_SAMPLES, Atoms
 from cosmic_tta.core import DERIVED
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.hyperclass import Attention, Centring, ClassMemory, HyperClasses
@@ -20,6 +21,7 @@ class Answer(NamedTuple):
 
     cosine: Array  # [K]
     attention: Attention | None  # where the centres attend to the query
+    near: Array | None  # [K, L] products of the slots with the query, where they were looked up
 
 
 class Nodes:
@@ -34,25 +36,44 @@ class Nodes:
         self.texts = 0 if texts is None else len(texts)
         self.cosine = cosine
         self.similarity = Similarity(unit(self.rows) if cosine else self.rows)
-        self.stale: set[int] = set()  # classes whose node changed in the memory
+        self.stale: set[tuple[int, int]] = set()  # classes whose node changed in the memory, and the slot; -1: none
+        self.written = True  # whether the rows are up to date, or only the similarities
+        self._atoms: Atoms | None = None
 
     def update(self, rule: Centring, memory: ClassMemory, attention: Attention | None) -> None:
         """Bring the visual nodes and the similarities up to date."""
-        visual, features = self.rows[self.texts :], self.similarity.features[self.texts :]
-        changed = np.zeros(len(self.rows), bool)
         if attention is not None:
-            some = changed[self.texts :] = memory.cache.count > 0
-            memory.mix(rule, attention, visual)
-            if self.cosine:
-                np.copyto(features, visual, where=some[:, None])
+            self._attend(rule, memory, attention)
         elif memory.nodes is not None:
-            for label in self.stale:
+            visual, features = self.rows[self.texts :], self.similarity.features[self.texts :]
+            changed = np.zeros(len(self.rows), bool)
+            for label, _ in self.stale:
                 visual[label] = memory.nodes[label]
                 if self.cosine:
                     features[label] = unit(visual[label])  # as if made at once
                 changed[self.texts + label] = True
-        self.similarity.refresh(changed)
+            self.similarity.refresh(changed)
         self.stale.clear()
+
+    def _attend(self, rule: Centring, memory: ClassMemory, attention: Attention) -> None:
+        count, similarity = memory.cache.count, self.similarity
+        features, matrix = similarity.features, similarity.kept
+        few = matrix is not None and count.sum() <= MOST_SAMPLES
+        self.written = self.cosine or not few
+        if self.written:
+            visual = self.rows[self.texts :]
+            memory.mix(rule, attention.weights, visual)
+            if self.cosine:
+                np.copyto(features[self.texts :], visual, where=(count > 0)[:, None])
+        if matrix is None or not few:
+            self._atoms = None
+            similarity.refresh(np.concatenate([np.zeros(self.texts, bool), count > 0]))
+            return
+        if self._atoms is None:
+            self._atoms = Atoms(rule, memory, features[: self.texts], matrix[: self.texts, : self.texts])
+        else:
+            self._atoms.meet(memory, self.stale)
+        self._atoms.compose(memory, attention, matrix)
 
 
 @dataclass
@@ -63,6 +84,7 @@ class Space:
     hyper: HyperClasses
     moved: Ints  # [j] classes
     was: Array  # [j, D] their visual nodes in that graph
+    mixed: Array  # [K, S] or [0, S]: how the slots weighed in all those nodes, if these are not written into `was` yet
     rule: Centring = field(repr=False, compare=False, metadata=DERIVED)
     nodes: Nodes | None = field(default=None, repr=False, compare=False, metadata=DERIVED)
 
@@ -70,7 +92,9 @@ class Space:
     def empty(cls, classes: int, shots: int, dim: int, rule: Centring) -> Space:
         """Make a space that has seen nothing."""
         memory = ClassMemory.empty(classes, shots, dim, rule)
-        return cls(memory, HyperClasses.empty(), np.zeros(0, np.int64), np.zeros((0, dim), np.float32), rule)
+        slots = 0 if memory.gram is None else memory.gram.shape[1]
+        none, weights = np.zeros((0, dim), np.float32), np.zeros((0, slots), np.float32)
+        return cls(memory, HyperClasses.empty(), np.zeros(0, np.int64), none, weights, rule)
 
     def learn(
         self, queries: Queries, label: int, feature: Array, entropy: float, sample: int, due: bool | None
@@ -80,38 +104,62 @@ class Space:
         `due` says whether a new graph follows at once; None: if the memory takes the sample.
         """
         memory, rule = self.memory, self.rule
-        before = None if memory.nodes is None else memory.nodes[label].copy()
+        if len(self.mixed) and memory.cache.count[label] == memory.cache.shots:
+            self._write()  # before a slot is overwritten that has a part in it
+        before = None if memory.nodes is None or due else memory.nodes[label].copy()
         slot = memory.learn(rule, label, feature, entropy, sample)
+        if slot is None and rule.kind != "ema_all":
+            return False
+        if self.nodes is not None:
+            self.nodes.stale.add((label, -1 if slot is None else slot))
         if slot is not None:
             queries.patch("slots", (label, slot), feature)
-        if before is not None and (slot is not None or rule.kind == "ema_all"):
-            queries.patch("nodes", label, memory.nodes[label])  # type: ignore[index]
-            if self.nodes is not None:
-                self.nodes.stale.add(label)
-            stays = due is False or (due is None and slot is None)  # the graph of before
+        if memory.nodes is not None:
+            queries.patch("nodes", label, memory.nodes[label])
+        if before is not None:
+            stays = due is False or slot is None  # the graph of before
             if stays and len(self.hyper) and label not in self.moved:
                 self.moved = np.append(self.moved, label)
                 self.was = np.concatenate([self.was, before[None]])
                 queries.forget("was")
         return slot is not None
 
-    def answer(self, queries: Queries, text_dots: Array) -> Answer:
-        """Return the cosines of the visual nodes with the query; `text_dots` [K] are those of the texts with it."""
-        memory, nodes = self.memory, self.memory.nodes
-        if nodes is not None:
-            return Answer(queries.look("nodes", lambda rows: dots(nodes, rows)), None)
-        near = queries.look("slots", memory.slot_dots)
-        attention = memory.attend(self.rule, near, None if self.rule.text is None else text_dots)
-        return Answer(attention.cosine, attention)
+    def answer(self, queries: Queries, text_dots: Array, *, slots: bool = False) -> Answer:
+        """Return the cosines of the visual nodes with the query; `text_dots` [K] are those of the texts with it.
 
-    def as_it_was(self, queries: Queries, cosine: Array) -> Array:
+        Centres that attend need the products of the slots; `slots` asks for them in any case.
+        """
+        memory, nodes = self.memory, self.memory.nodes
+        near = queries.look("slots", memory.slot_dots) if slots or nodes is None else None
+        if nodes is not None:
+            return Answer(queries.look("nodes", lambda rows: dots(nodes, rows)), None, near)
+        assert near is not None  # because there are no nodes
+        attention = memory.attend(self.rule, near, None if self.rule.text is None else text_dots)
+        return Answer(attention.cosine, attention, near)
+
+    def as_it_was(self, queries: Queries, cosine: Array, learn: bool) -> Array:
         """Return the products of the query with the nodes as they were in the last graph, given those of today, [n]."""
-        if not len(self.moved):
+        moved, was = self.moved, self.was
+        if len(self.mixed):
+            moved, was = self._write() if learn else self._nodes_then()
+        if not len(moved):
             return cosine
         visual = len(self.memory.cache.count)
         then = cosine.copy()
-        then[len(cosine) - visual + self.moved] = queries.look("was", lambda rows: dots(self.was, rows))
+        then[len(cosine) - visual + moved] = queries.look("was", lambda rows: dots(was, rows))
         return then
+
+    def _nodes_then(self) -> tuple[Ints, Array]:
+        """Mix the nodes of the last graph, whose weights are kept; a slot filled since then has none."""
+        cache, text = self.memory.cache, self.rule.text
+        nodes = np.zeros((len(cache.count), cache.slots.shape[2]), np.float32) if text is None else text.copy()
+        self.memory.mix(self.rule, self.mixed, nodes)
+        return np.arange(len(nodes)), nodes
+
+    def _write(self) -> tuple[Ints, Array]:
+        self.moved, self.was = self._nodes_then()
+        self.mixed = self.mixed[:0]
+        return self.moved, self.was
 
     def current(self, texts: Array | None, cosine: bool, attention: Attention | None) -> Nodes:
         """Take the graph's nodes out, up to date; whoever took them puts them back.
@@ -129,17 +177,19 @@ class Space:
     def validate(self) -> None:
         """Refuse nodes of before that cannot be."""
         classes = len(self.memory.cache.count)
-        sound = len(self.moved) == len(self.was) == len(np.unique(self.moved))
-        if not sound or ((self.moved < 0) | (self.moved >= classes)).any():
+        sound = len(self.moved) == len(self.was) == len(np.unique(self.moved)) and len(self.mixed) in (0, classes)
+        if not sound or ((self.moved < 0) | (self.moved >= classes)).any() or (self.mixed < 0).any():
             raise SnapshotError("a saved state has moved nodes that are none; the file is damaged.")
 
     def settle(self, queries: Queries, hyper: HyperClasses, nodes: Nodes, attention: Attention | None) -> None:
         """Use the hyper-classes of a graph that was just built."""
         self.hyper = hyper
-        visual = nodes.rows[nodes.texts :]
-        moved = 0 if attention is None else len(visual)  # centres that attend to the query are others for the next one
-        if len(self.moved) != moved:
-            self.moved, self.was = np.arange(moved), visual[:moved].copy()
-        elif moved:
-            np.copyto(self.was, visual)
+        written = attention is not None and nodes.written
+        # Centres that attend to the query are others for the next one: all have moved.
+        if written and len(self.was):
+            np.copyto(self.was, nodes.rows[nodes.texts :])
+        elif written or len(self.moved):
+            visual = nodes.rows[nodes.texts :] if written else nodes.rows[:0]
+            self.moved, self.was = np.arange(len(visual)), visual.copy()
+        self.mixed = self.mixed[:0] if written or attention is None else attention.weights
         queries.forget("was")

@@ -19,7 +19,18 @@ from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.graph import Density, grown_threshold
 from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding
-from cosmic_tta.ops import Array, Bools, affinity, class_probabilities, confident_look, dots, joint_look, unit_mean
+from cosmic_tta.ops import (
+    Array,
+    Bools,
+    affinity,
+    class_probabilities,
+    confident_look,
+    dots,
+    fuse,
+    inlier_affinity,
+    joint_look,
+    unit_mean,
+)
 from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.space import Answer, Nodes, Space
 
@@ -112,6 +123,7 @@ class Branch(NamedTuple):
     inliers: Bools  # [n]
     hyper: HyperClasses
     nearest: Nearest
+    near: Array | None  # [K, L] products of the slots with the image, where they were looked up
 
 
 @final
@@ -227,35 +239,33 @@ class Cosmic(Method[CosmicState]):
         if not (self.empty_scores or self.text_slot):
             there = np.concatenate([np.ones(task.classes, bool), space.memory.cache.count > 0])
         css = self._branch(state, space, rule, task.text, answer, cosine, there, ahead.clip, due, learn)
-        css_scores = (css.scores[: task.classes] + css.scores[task.classes :]) / 2
-        parts = {"zero_shot": zero_shot, "clip_cache": clip_cache, "css": css_scores}
-        mixed = np.float32(self.weights[0]) * zero_shot + np.float32(self.weights[1]) * css_scores
-        branches = {"css": (space, css, sample.plain)}
+        parts = {"zero_shot": zero_shot, "clip_cache": clip_cache}
+        branches = {"css": css}
 
         # AFV: the same with the auxiliary feature, without texts.
         if state.afv is not None and ahead.aux is not None and sample.aux is not None:
             rule, space, due = self._afv_rule, state.afv, self._due(state, self._afv_rule)
-            memory = space.memory
             if learn:
                 if self.aux_label == "joint":
                     label, surprise = joint_look(zero_shot, clip_cache)
                 took = space.learn(ahead.aux, label, sample.aux, surprise, state.seen, due)
                 due = took if due is None else due
-            if self.aux_cache:
-                near = ahead.aux.look("slots", memory.slot_dots)  # [K, L]
-                parts["aux_cache"] = class_probabilities(memory.vote(near, self.beta), self.alpha)
-            answer = space.answer(ahead.aux, text_dots[0])
-            there = memory.cache.count > 0
-            if self.empty_scores and there.any():
-                there = None
-            afv = self._branch(state, space, rule, None, answer, answer.cosine, there, ahead.aux, due, learn)
-            parts["afv"] = afv.scores
-            mixed = mixed + np.float32(self.weights[2]) * afv.scores
-            branches["afv"] = (space, afv, sample.aux)
+            answer = space.answer(ahead.aux, text_dots[0], slots=self.aux_cache)
+            if answer.near is not None and self.aux_cache:
+                parts["aux_cache"] = class_probabilities(space.memory.vote(answer.near, self.beta), self.alpha)
+            there = None
+            if not self.empty_scores or not state.seen:
+                there = space.memory.cache.count > 0
+                if self.empty_scores and there.any():
+                    there = None
+            branches["afv"] = self._branch(
+                state, space, rule, None, answer, answer.cosine, there, ahead.aux, due, learn
+            )
+            parts["afv"] = branches["afv"].scores
 
-        total = mixed.sum()
-        scores = zero_shot if total == 0 else mixed / total  # where nothing weighs, zero-shot answers
-        return Prediction(scores, parts, self._explain(task, int(scores.argmax()), branches))
+        fused = fuse(zero_shot, css.scores, parts.get("afv"), self.weights)
+        parts["css"] = fused.css
+        return Prediction(fused.scores, parts, self._explain(state, sample, fused.label, branches))
 
     def _branch(
         self, state: CosmicState, space: Space, rule: Rule, texts: Array | None, answer: Answer, cosine: Array,
@@ -264,7 +274,7 @@ class Cosmic(Method[CosmicState]):
         """Score a space's nodes for the query, those that are `there`; with `learn`, keep the graph if it is `due`."""
         if there is not None and not there.any():  # a peek before the first sample
             nothing = np.zeros(len(cosine), np.float32)
-            return Branch(nothing, there, space.hyper, Nearest(nothing[:0], 0, there))
+            return Branch(nothing, there, space.hyper, Nearest(nothing[:0], 0, there), answer.near)
         if due if learn else (self.rebuild == "always" or not len(space.hyper)):
             nodes = space.current(texts, self.cosine, answer.attention)
             hyper, then = self._hyper_classes(nodes, there, rule, state.seen), cosine
@@ -272,18 +282,18 @@ class Cosmic(Method[CosmicState]):
                 space.settle(queries, hyper, nodes, answer.attention)
             space.nodes = nodes
         else:
-            hyper, then = space.hyper, space.as_it_was(queries, cosine)
+            hyper, then = space.hyper, space.as_it_was(queries, cosine, learn)
         nearest = hyper.nearest(then, self.ratio, self.rounding)
         inliers = nearest.inliers if there is None else nearest.inliers & there
 
         if self.score == "exponential":
-            scores = np.float32(self.alpha) * affinity(cosine, self.beta)
-        elif there is None:
+            return Branch(inlier_affinity(cosine, inliers, self.alpha, self.beta), inliers, hyper, nearest, answer.near)
+        if there is None:
             scores = class_probabilities(cosine, state.task.logit_scale)
         else:
             scores = np.zeros(len(cosine), np.float32)
             scores[there] = class_probabilities(cosine[there], state.task.logit_scale)
-        return Branch(scores * inliers, inliers, hyper, nearest)
+        return Branch(scores * inliers, inliers, hyper, nearest, answer.near)
 
     def _due(self, state: CosmicState, rule: Rule) -> bool | None:
         """Whether it is time for a new graph; None: if the cache changes."""
@@ -305,19 +315,24 @@ class Cosmic(Method[CosmicState]):
         return HyperClasses.of(cliques, nodes.rows, cosine=self.cosine)
 
     def _explain(
-        self, task: Task, answer: int, branches: Mapping[str, tuple[Space, Branch, Array]]
+        self, state: CosmicState, sample: Sample, answer: int, branches: Mapping[str, Branch]
     ) -> Callable[[], Explanation]:
         # The caches go on changing, so the votes of the answer's slots are counted now; all else is frozen.
-        cast = {}
-        for name, (space, _, query) in branches.items():
-            cache = space.memory.cache
-            cast[name] = (cache.sample[answer].copy(), dots(cache.slots[answer], query[None])[0])
+        task, cast = state.task, {}
+        for name, branch in branches.items():
+            cache = (state.css if name == "css" else state.afv).memory.cache  # type: ignore[union-attr]
+            if branch.near is not None:
+                near = branch.near[answer].copy()
+            else:
+                filled = cache.slots[answer, : cache.count[answer]]
+                near = dots(filled, (sample.clip[:1] if name == "css" else sample.aux[None]))[0]  # type: ignore[index]
+            cast[name] = (cache.sample[answer, : len(near)].copy(), near)
 
         def explain() -> Explanation:
             names = task.class_names
             node_names = {"afv": names, "css": [f"{n} (text)" for n in names] + [f"{n} (images)" for n in names]}
             told = Explanation()
-            for name, (_, branch, _) in branches.items():
+            for name, branch in branches.items():
                 inside = branch.inliers.reshape(-1, task.classes).any(axis=0)  # [K]
                 samples, near = cast[name]
                 told.hyper_classes[name] = branch.hyper.describe(branch.nearest, node_names[name])

@@ -1,0 +1,86 @@
+/* A sample enters a memory: the slot it takes, and what follows from it for its class. */
+#include "arrays.h"
+#include "hot.h"
+
+/* The slot that a sample of this entropy takes in a class, or -1: a free one, else that of the highest entropy, if it is
+   higher; among equals the latest arrival goes. */
+static Py_ssize_t place(const float *entropies, const int64_t *samples, Py_ssize_t filled, Py_ssize_t shots, float entropy)
+{
+    if (filled < shots) return filled;
+    Py_ssize_t highest = 0;
+    for (Py_ssize_t slot = 1; slot < shots; slot++)
+        if (entropies[slot] > entropies[highest] ||
+            (entropies[slot] == entropies[highest] && samples[slot] > samples[highest]))
+            highest = slot;
+    return entropy < entropies[highest] ? highest : -1;
+}
+
+/* Bring the products of one slot with those of its class, and with the text behind them, up to date: gram [S, S]. */
+static void relate(const float *slots, Py_ssize_t filled, Py_ssize_t slot, Py_ssize_t width, const float *text,
+                   Py_ssize_t all, float *gram)
+{
+    const float *feature = slots + slot * width;
+    float *row = gram + slot * all;
+    hot->rows_by_queries(slots, filled, feature, 1, width, row, filled);
+    if (text) hot->rows_by_queries(text, 1, feature, 1, width, row + all - 1, 1);
+    for (Py_ssize_t other = 0; other < all; other++) gram[other * all + slot] = row[other];
+}
+
+/* The mean of a class's filled slots. */
+static void average(const float *slots, Py_ssize_t filled, Py_ssize_t width, float *out)
+{
+    memcpy(out, slots, (size_t)width * sizeof(float));
+    for (Py_ssize_t slot = 1; slot < filled; slot++)
+        for (Py_ssize_t d = 0; d < width; d++) out[d] += slots[slot * width + d];
+    for (Py_ssize_t d = 0; d < width; d++) out[d] /= (float)filled;
+}
+
+/* learn(slots [K, L, D], entropies [K, L], samples [K, L], count [K], text [K, D] or None, gram [K, S, S] or None,
+   means [K, D] or None, feature [D], label, entropy, sample) → slot: offer a sample to its class. The slot it took, or
+   -1; then the class's products with each other and its mean, where they are kept, are up to date. S is L, or L + 1 with
+   texts. */
+PyObject *kernel_learn(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"slots", FLOAT32, 3, 1}, {"entropies", FLOAT32, 2, 1}, {"samples", INT64, 2, 1},
+                                 {"count", INT64, 1, 1},   {"text", FLOAT32, -2, 0},     {"gram", FLOAT32, -3, 1},
+                                 {"means", FLOAT32, -2, 1}, {"feature", FLOAT32, 1, 0}};
+    PyObject *o[8], *result = NULL;
+    Py_buffer views[8];
+    Py_ssize_t label;
+    float entropy;
+    long long sample;
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnfL:learn", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5], &o[6], &o[7], &label,
+                          &entropy, &sample))
+        return NULL;
+    if (take(o, views, forms, 8) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1], width = views[0].shape[2];
+    Py_ssize_t all = shots + (views[4].obj != NULL);
+    const Extent extents[] = {{1, 0, classes}, {1, 1, shots}, {2, 0, classes}, {2, 1, shots}, {3, 0, classes},
+                              {4, 0, classes}, {4, 1, width}, {5, 0, classes}, {5, 1, all},   {5, 2, all},
+                              {6, 0, classes}, {6, 1, width}, {7, 0, width},   {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    int64_t *filled = views[3].buf;
+    if (label < 0 || label >= classes || shots < 1 || filled[label] < 0 || filled[label] > shots) {
+        PyErr_Format(PyExc_ValueError, "class %zd is none of %zd, or its slots cannot be", label, classes);
+        goto done;
+    }
+    filled += label;
+    float *slots = (float *)views[0].buf + label * shots * width, *entropies = (float *)views[1].buf + label * shots;
+    int64_t *samples = (int64_t *)views[2].buf + label * shots;
+    Py_ssize_t slot = place(entropies, samples, (Py_ssize_t)*filled, shots, entropy);
+    if (slot >= 0) {
+        *filled += slot == *filled;
+        memcpy(slots + slot * width, views[7].buf, (size_t)width * sizeof(float));
+        entropies[slot] = entropy;
+        samples[slot] = sample;
+        if (views[5].obj)
+            relate(slots, (Py_ssize_t)*filled, slot, width,
+                   views[4].obj ? (const float *)views[4].buf + label * width : NULL, all,
+                   (float *)views[5].buf + label * all * all);
+        if (views[6].obj) average(slots, (Py_ssize_t)*filled, width, (float *)views[6].buf + label * width);
+    }
+    result = PyLong_FromSsize_t(slot);
+done:
+    release(views, 8);
+    return result;
+}

@@ -1,0 +1,195 @@
+/* What predictions say: softmax, the confident views of an image, entropies. */
+#include "arrays.h"
+#include "hot.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void softmax(const float *dots, float scale, Py_ssize_t classes, float *out)
+{
+    float highest = dots[0] * scale, total = 0;
+    for (Py_ssize_t k = 1; k < classes; k++)
+        if (dots[k] * scale > highest) highest = dots[k] * scale;
+    for (Py_ssize_t k = 0; k < classes; k++) total += out[k] = expf(dots[k] * scale - highest);
+    for (Py_ssize_t k = 0; k < classes; k++) out[k] /= total;
+}
+
+static float entropy(const float *probabilities, Py_ssize_t classes, float epsilon)
+{
+    float sum = 0;
+    for (Py_ssize_t k = 0; k < classes; k++) sum -= probabilities[k] * logf(probabilities[k] + epsilon);
+    return sum;
+}
+
+/* softmax(values [K], scale, out [K]): softmax of the scaled values */
+PyObject *kernel_softmax(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"values", FLOAT32, 1, 0}, {"out", FLOAT32, 1, 1}};
+    PyObject *objects[2], *result = NULL;
+    Py_buffer views[2];
+    float scale;
+    if (!PyArg_ParseTuple(arguments, "OfO:softmax", &objects[0], &scale, &objects[1])) return NULL;
+    if (take(objects, views, forms, 2) < 0) return NULL;
+    const Extent extents[] = {{1, 0, views[0].shape[0]}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (views[0].shape[0]) softmax(views[0].buf, scale, views[0].shape[0], views[1].buf);
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 2);
+    return result;
+}
+
+/* look(dots [V, K], scale, keep, probabilities [V, K]) → label, entropy, kept: softmax of every view's scaled dots;
+   the `keep` views of least entropy, the surest first, as bytes of int64; the class that their mean favours, and that
+   mean's entropy */
+PyObject *kernel_look(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"dots", FLOAT32, 2, 0}, {"probabilities", FLOAT32, 2, 1}};
+    PyObject *objects[2], *result = NULL, *kept = NULL;
+    Py_buffer views[2];
+    float scale, *entropies = NULL;
+    Py_ssize_t keep;
+    if (!PyArg_ParseTuple(arguments, "OfnO:look", &objects[0], &scale, &keep, &objects[1])) return NULL;
+    if (take(objects, views, forms, 2) < 0) return NULL;
+    Py_ssize_t number = views[0].shape[0], classes = views[0].shape[1];
+    const Extent extents[] = {{1, 0, number}, {1, 1, classes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (classes < 1 || keep < 1 || keep > number) {
+        PyErr_Format(PyExc_ValueError, "%zd of %zd views of %zd classes cannot be kept", keep, number, classes);
+        goto done;
+    }
+    float *probabilities = views[1].buf;
+    kept = PyBytes_FromStringAndSize(NULL, keep * 8);
+    entropies = malloc((size_t)(number + classes) * sizeof(float));
+    if (!kept || !entropies) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t view = 0; view < number; view++) {
+        float *row = probabilities + view * classes;
+        softmax((const float *)views[0].buf + view * classes, scale, classes, row);
+        entropies[view] = number > 1 ? entropy(row, classes, 1e-6f) : 0;
+    }
+    float *mean = entropies + number;
+    memset(mean, 0, (size_t)classes * sizeof(float));
+    for (Py_ssize_t at = 0; at < keep; at++) {
+        int64_t surest = 0;
+        for (Py_ssize_t view = 1; view < number; view++)
+            if (entropies[view] < entropies[surest]) surest = view;
+        entropies[surest] = Py_HUGE_VAL;
+        memcpy(PyBytes_AS_STRING(kept) + at * 8, &surest, 8);
+        for (Py_ssize_t k = 0; k < classes; k++) mean[k] += probabilities[surest * classes + k];
+    }
+    Py_ssize_t label = 0;
+    for (Py_ssize_t k = 0; k < classes; k++) {
+        mean[k] /= (float)keep;
+        if (mean[k] > mean[label]) label = k;
+    }
+    result = Py_BuildValue("nfO", label, entropy(mean, classes, 1e-8f), kept);
+done:
+    Py_XDECREF(kept);
+    free(entropies);
+    release(views, 2);
+    return result;
+}
+
+/* doubt(one [K], other [K]) → label, entropy: the class that the sum of both favours, and the entropy of its softmax */
+PyObject *kernel_doubt(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"one", FLOAT32, 1, 0}, {"other", FLOAT32, 1, 0}};
+    PyObject *objects[2], *result = NULL;
+    Py_buffer views[2];
+    if (!PyArg_ParseTuple(arguments, "OO:doubt", &objects[0], &objects[1])) return NULL;
+    if (take(objects, views, forms, 2) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], label = 0;
+    const float *one = views[0].buf, *other = views[1].buf;
+    const Extent extents[] = {{1, 0, classes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (classes < 1) {
+        PyErr_SetString(PyExc_ValueError, "there must be a class");
+        goto done;
+    }
+    for (Py_ssize_t k = 1; k < classes; k++)
+        if (one[k] + other[k] > one[label] + other[label]) label = k;
+    float highest = one[label] + other[label], total = 0, sum = 0;
+    for (Py_ssize_t k = 0; k < classes; k++) {
+        float below = one[k] + other[k] - highest, share = expf(below);
+        total += share;
+        sum += share * below;
+    }
+    result = Py_BuildValue("nf", label, logf(total) - sum / total);
+done:
+    release(views, 2);
+    return result;
+}
+
+/* unit_mean(rows [V, D], which [v], out [D]): the mean of some rows at unit length; zero if they cancel out */
+PyObject *kernel_unit_mean(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"rows", FLOAT32, 2, 0}, {"which", INT64, 1, 0}, {"out", FLOAT32, 1, 1}};
+    PyObject *o[3], *result = NULL;
+    Py_buffer views[3];
+    if (!PyArg_ParseTuple(arguments, "OOO:unit_mean", &o[0], &o[1], &o[2])) return NULL;
+    if (take(o, views, forms, 3) < 0) return NULL;
+    Py_ssize_t number = views[0].shape[0], width = views[0].shape[1], count = views[1].shape[0];
+    const float *rows = views[0].buf;
+    const int64_t *which = views[1].buf;
+    float *out = views[2].buf, length;
+    const Extent extents[] = {{2, 0, width}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    for (Py_ssize_t at = 0; at < count; at++)
+        if (which[at] < 0 || which[at] >= number) {
+            PyErr_Format(PyExc_ValueError, "row %lld is none of %zd", (long long)which[at], number);
+            goto done;
+        }
+    memset(out, 0, (size_t)width * sizeof(float));
+    for (Py_ssize_t at = 0; at < count; at++)
+        for (Py_ssize_t d = 0; d < width; d++) out[d] += rows[which[at] * width + d];
+    if (count > 1)
+        for (Py_ssize_t d = 0; d < width; d++) out[d] /= (float)count;
+    hot->rows_by_queries(out, 1, out, 1, width, &length, 1);
+    length = sqrtf(length);
+    if (length > 0)
+        for (Py_ssize_t d = 0; d < width; d++) out[d] /= length;
+    result = Py_NewRef(Py_None);
+done:
+    release(views, 3);
+    return result;
+}
+
+/* fuse(zero_shot [K], css [2K], afv [K] or None, weight, css_weight, afv_weight, classes [K], scores [K]) → label:
+   `classes` is the mean of a class's two nodes; `scores` the weighted sum of the branches, as shares of one, or
+   zero-shot where nothing weighs; the label has the highest */
+PyObject *kernel_fuse(PyObject *self UNUSED, PyObject *arguments)
+{
+    static const Form forms[] = {{"zero_shot", FLOAT32, 1, 0}, {"css", FLOAT32, 1, 0},    {"afv", FLOAT32, -1, 0},
+                                 {"classes", FLOAT32, 1, 1},   {"scores", FLOAT32, 1, 1}};
+    PyObject *o[5], *result = NULL;
+    Py_buffer views[5];
+    float weights[3];
+    if (!PyArg_ParseTuple(arguments, "OOOfffOO:fuse", &o[0], &o[1], &o[2], &weights[0], &weights[1], &weights[2], &o[3], &o[4]))
+        return NULL;
+    if (take(o, views, forms, 5) < 0) return NULL;
+    Py_ssize_t classes = views[0].shape[0], label = 0;
+    const Extent extents[] = {{1, 0, 2 * classes}, {2, 0, classes}, {3, 0, classes}, {4, 0, classes}, {-1, 0, 0}};
+    if (have_extents(views, forms, extents) < 0) goto done;
+    if (classes < 1) {
+        PyErr_SetString(PyExc_ValueError, "there must be a class");
+        goto done;
+    }
+    const float *zero_shot = views[0].buf, *css = views[1].buf, *afv = views[2].buf;
+    float *mean = views[3].buf, *scores = views[4].buf, total = 0;
+    for (Py_ssize_t k = 0; k < classes; k++) {
+        mean[k] = (css[k] + css[classes + k]) / 2;
+        scores[k] = weights[0] * zero_shot[k] + weights[1] * mean[k] + (afv ? weights[2] * afv[k] : 0);
+        total += scores[k];
+    }
+    for (Py_ssize_t k = 0; k < classes; k++) {
+        scores[k] = total == 0 ? zero_shot[k] : scores[k] / total;
+        if (scores[k] > scores[label]) label = k;
+    }
+    result = PyLong_FromSsize_t(label);
+done:
+    release(views, 5);
+    return result;
+}
