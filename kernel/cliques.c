@@ -234,7 +234,7 @@ static Clique *in_order(Cliques *found, ptrdiff_t nodes)
 PyObject *as_bytes(Cliques *found, ptrdiff_t all, int complete)
 {
     Clique *sorted = in_order(found, all);
-    PyObject *result = NULL, *nodes = NULL, *sizes = NULL;
+    PyObject *result = NULL;
     if (!sorted) return PyErr_NoMemory();
     ptrdiff_t count = 0, total = 0;
     for (ptrdiff_t index = 0; index < found->count; index++)
@@ -242,22 +242,25 @@ PyObject *as_bytes(Cliques *found, ptrdiff_t all, int complete)
             total += sorted[index].size;
             sorted[count++] = sorted[index];
         }
-    nodes = PyBytes_FromStringAndSize(NULL, total * 8);
-    sizes = PyBytes_FromStringAndSize(NULL, count * 8);
-    if (nodes && sizes) {
-        char *node_at = PyBytes_AS_STRING(nodes), *size_at = PyBytes_AS_STRING(sizes);
-        for (ptrdiff_t index = 0; index < count; index++, size_at += 8) {
+    PyObject *nodes = PyBytes_FromStringAndSize(NULL, total * 8), *sizes = PyBytes_FromStringAndSize(NULL, count * 8);
+    PyObject *shares = PyBytes_FromStringAndSize(NULL, count * 4);
+    if (nodes && sizes && shares) {
+        char *node_at = PyBytes_AS_STRING(nodes), *size_at = PyBytes_AS_STRING(sizes), *share_at = PyBytes_AS_STRING(shares);
+        for (ptrdiff_t index = 0; index < count; index++, size_at += 8, share_at += 4) {
             int64_t size = sorted[index].size;
+            float share = 1 / (float)size;
             memcpy(size_at, &size, 8);
+            memcpy(share_at, &share, 4);
             for (ptrdiff_t at = 0; at < size; at++, node_at += 8) {
                 int64_t node = sorted[index].nodes[at];
                 memcpy(node_at, &node, 8);
             }
         }
-        result = Py_BuildValue("OOO", nodes, sizes, complete ? Py_True : Py_False);
+        result = Py_BuildValue("OOOO", nodes, sizes, shares, complete ? Py_True : Py_False);
     }
     Py_XDECREF(nodes);
     Py_XDECREF(sizes);
+    Py_XDECREF(shares);
     free(sorted);
     return result;
 }
@@ -285,7 +288,7 @@ done:
     return outcome;
 }
 
-/* cliques(graph [n, words], most_cliques, most_looks) → nodes, sizes, complete: the maximal cliques in lexicographic
+/* cliques(graph [n, words], most_cliques, most_looks) → nodes, sizes, shares, complete: the maximal cliques in lexicographic
    order; past either bound, one grown greedily from every node */
 PyObject *kernel_cliques(PyObject *self UNUSED, PyObject *arguments)
 {

@@ -22,7 +22,8 @@ int graph_fits(Py_ssize_t nodes, Py_ssize_t words);
 Outcome find_cliques(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int64_t most_cliques, int64_t most_looks,
                      Cliques *found);
 
-/* Sort, drop twins, and give back: all nodes and all sizes, as two byte strings of int64, and whether that is all. */
+/* Sort, drop twins, and give back: all nodes and all sizes as byte strings of int64, what one node counts for in the mean
+   of each clique as one of float32, and whether that is all. */
 PyObject *as_bytes(Cliques *found, ptrdiff_t nodes, int complete);
 
 #endif

@@ -56,7 +56,7 @@ done:
 }
 
 /* build(similarity [n, n], present [n] or None, control, value, keep, floor, common, most_cliques, most_looks)
-   → nodes, sizes, complete, floor: the cliques of the graph whose density the control says: 0 a threshold, 1 a mean
+   → nodes, sizes, shares, complete, floor: the cliques of the graph whose density the control says: 0 a threshold, 1 a mean
    degree, 2 a degeneracy. `keep` pairs are enough to find it, those above the `floor` usually so many. A `common` below
    zero asks for the graph of first order. */
 PyObject *kernel_build(PyObject *self UNUSED, PyObject *arguments)
@@ -103,8 +103,8 @@ PyObject *kernel_build(PyObject *self UNUSED, PyObject *arguments)
     }
     PyObject *listed = as_bytes(&found, nodes, outcome == ALL_FOUND);
     if (listed) {
-        result = Py_BuildValue("OOOf", PyTuple_GET_ITEM(listed, 0), PyTuple_GET_ITEM(listed, 1),
-                               PyTuple_GET_ITEM(listed, 2), floor);
+        result = Py_BuildValue("OOOOf", PyTuple_GET_ITEM(listed, 0), PyTuple_GET_ITEM(listed, 1),
+                               PyTuple_GET_ITEM(listed, 2), PyTuple_GET_ITEM(listed, 3), floor);
         Py_DECREF(listed);
     }
 done:
@@ -162,42 +162,31 @@ done:
     return result;
 }
 
-/* select(scores [n], nodes [t], sizes [m], scale [m], keep, affinities [m], inliers [n]): the affinity of each clique is
-   its nodes' scores added up and scaled; the nodes of the `keep` greatest become inliers, among equals the first cliques. */
-PyObject *kernel_select(PyObject *self UNUSED, PyObject *arguments)
+/* The affinity of each clique: its nodes' products with a query added up and scaled. The nodes of the `keep` greatest
+   become inliers, among equals the first cliques. */
+static int select_nearest(const float *products, Py_ssize_t count, const Py_buffer *nodes_view, const Py_buffer *sizes_view,
+                          const float *scale, Py_ssize_t keep, float *affinities, uint8_t *inliers)
 {
-    static const Form forms[] = {{"scores", FLOAT32, 1, 0}, {"nodes", INT64, 1, 0},        {"sizes", INT64, 1, 0},
-                                 {"scale", FLOAT32, 1, 0},  {"affinities", FLOAT32, 1, 1}, {"inliers", BOOL, 1, 1}};
-    PyObject *o[6], *result = NULL;
-    Py_buffer views[6];
-    Py_ssize_t keep;
-    float *sorted = NULL;
-    if (!PyArg_ParseTuple(arguments, "OOOOnOO:select", &o[0], &o[1], &o[2], &o[3], &keep, &o[4], &o[5])) return NULL;
-    if (take(o, views, forms, 6) < 0) return NULL;
-    Py_ssize_t count = views[0].shape[0], cliques = views[2].shape[0];
-    const float *scores = views[0].buf, *scale = views[3].buf;
-    const int64_t *nodes = views[1].buf, *sizes = views[2].buf;
-    float *affinities = views[4].buf;
-    uint8_t *inliers = views[5].buf;
-    const Extent extents[] = {{3, 0, cliques}, {4, 0, cliques}, {5, 0, count}, {-1, 0, 0}};
-    if (have_extents(views, forms, extents) < 0 || are_cliques(&views[1], &views[2], count) < 0) goto done;
+    const int64_t *nodes = nodes_view->buf, *sizes = sizes_view->buf;
+    Py_ssize_t cliques = sizes_view->shape[0], at = 0;
+    if (are_cliques(nodes_view, sizes_view, count) < 0) return -1;
     if (keep < 1 || keep > cliques) {
         PyErr_Format(PyExc_ValueError, "%zd of %zd cliques cannot be selected", keep, cliques);
-        goto done;
+        return -1;
     }
-    sorted = malloc((size_t)cliques * sizeof(float));
+    float *sorted = malloc((size_t)cliques * sizeof(float));
     if (!sorted) {
         PyErr_NoMemory();
-        goto done;
+        return -1;
     }
-    Py_ssize_t at = 0;
     for (Py_ssize_t index = 0; index < cliques; index++) {
         float sum = 0;
-        for (Py_ssize_t end = at + (Py_ssize_t)sizes[index]; at < end; at++) sum += scores[nodes[at]];
+        for (Py_ssize_t end = at + (Py_ssize_t)sizes[index]; at < end; at++) sum += products[nodes[at]];
         affinities[index] = sum * scale[index];
         sorted[index] = affinities[index] == affinities[index] ? affinities[index] : -Py_HUGE_VAL;
     }
     float least = nth_largest(sorted, cliques, keep);
+    free(sorted);
     Py_ssize_t equals = keep;
     for (Py_ssize_t index = 0; index < cliques; index++) equals -= affinities[index] > least;
     memset(inliers, 0, (size_t)count);
@@ -207,33 +196,41 @@ PyObject *kernel_select(PyObject *self UNUSED, PyObject *arguments)
         for (Py_ssize_t end = at + (Py_ssize_t)sizes[index]; at < end; at++)
             if (chosen) inliers[nodes[at]] = 1;
     }
-    result = Py_NewRef(Py_None);
-done:
-    free(sorted);
-    release(views, 6);
-    return result;
+    return 0;
 }
 
-/* exponential(cosine [n], inliers [n], factor, sharpness, out [n]): factor·exp(-sharpness·(1 - cosine)) of inliers, 0 of the
-   others */
-PyObject *kernel_exponential(PyObject *self UNUSED, PyObject *arguments)
+/* select(then [n], nodes [t], sizes [m], scale [m], keep, affinities [m], inliers [n], cosine [n] or None, factor,
+   sharpness, scores [n] or None): the inliers that the cliques nearest to a query select, by its products with the nodes
+   as the cliques know them; and, if asked for, the scores by those of today: factor·exp(-sharpness·(1 - cosine)) of
+   inliers, 0 of the others */
+PyObject *kernel_select(PyObject *self UNUSED, PyObject *arguments)
 {
-    static const Form forms[] = {{"cosine", FLOAT32, 1, 0}, {"inliers", BOOL, 1, 0}, {"out", FLOAT32, 1, 1}};
-    PyObject *o[3], *result = NULL;
-    Py_buffer views[3];
+    static const Form forms[] = {{"then", FLOAT32, 1, 0},       {"nodes", INT64, 1, 0},    {"sizes", INT64, 1, 0},
+                                 {"scale", FLOAT32, 1, 0},      {"affinities", FLOAT32, 1, 1}, {"inliers", BOOL, 1, 1},
+                                 {"cosine", FLOAT32, -1, 0},    {"scores", FLOAT32, -1, 1}};
+    PyObject *o[8], *result = NULL;
+    Py_buffer views[8];
+    Py_ssize_t keep;
     float factor, sharpness;
-    if (!PyArg_ParseTuple(arguments, "OOffO:exponential", &o[0], &o[1], &factor, &sharpness, &o[2])) return NULL;
-    if (take(o, views, forms, 3) < 0) return NULL;
-    Py_ssize_t count = views[0].shape[0];
-    const float *cosine = views[0].buf;
-    const uint8_t *inliers = views[1].buf;
-    float *out = views[2].buf;
-    const Extent extents[] = {{1, 0, count}, {2, 0, count}, {-1, 0, 0}};
+    if (!PyArg_ParseTuple(arguments, "OOOOnOOOffO:select", &o[0], &o[1], &o[2], &o[3], &keep, &o[4], &o[5], &o[6], &factor,
+                          &sharpness, &o[7]))
+        return NULL;
+    if (take(o, views, forms, 8) < 0) return NULL;
+    Py_ssize_t count = views[0].shape[0], cliques = views[2].shape[0];
+    const float *cosine = views[6].buf;
+    const uint8_t *inliers = views[5].buf;
+    float *scores = views[7].buf;
+    const Extent extents[] = {{3, 0, cliques}, {4, 0, cliques}, {5, 0, count}, {6, 0, count}, {7, 0, count}, {-1, 0, 0}};
     if (have_extents(views, forms, extents) < 0) goto done;
-    for (Py_ssize_t node = 0; node < count; node++)
-        out[node] = inliers[node] ? factor * expf(-sharpness * (1 - cosine[node])) : 0;
+    if (!cosine != !scores) {
+        PyErr_SetString(PyExc_ValueError, "scores must be asked for with cosines, or neither");
+        goto done;
+    }
+    if (select_nearest(views[0].buf, count, &views[1], &views[2], views[3].buf, keep, views[4].buf, views[5].buf) < 0) goto done;
+    for (Py_ssize_t node = 0; scores && node < count; node++)
+        scores[node] = inliers[node] ? factor * expf(-sharpness * (1 - cosine[node])) : 0;
     result = Py_NewRef(Py_None);
 done:
-    release(views, 3);
+    release(views, 8);
     return result;
 }

@@ -39,20 +39,38 @@ done:
     return result;
 }
 
-/* look(dots [V, K], scale, keep, probabilities [V, K]) → label, entropy, kept: softmax of every view's scaled dots;
-   the `keep` views of least entropy, the surest first, as bytes of int64; the class that their mean favours, and that
-   mean's entropy */
+/* The mean of some rows at unit length; zero if they cancel out. */
+static void unit_mean(const float *rows, const int64_t *which, Py_ssize_t count, Py_ssize_t width, float *out)
+{
+    float length;
+    memcpy(out, rows + which[0] * width, (size_t)width * sizeof(float));
+    for (Py_ssize_t at = 1; at < count; at++)
+        for (Py_ssize_t d = 0; d < width; d++) out[d] += rows[which[at] * width + d];
+    if (count > 1)
+        for (Py_ssize_t d = 0; d < width; d++) out[d] /= (float)count;
+    hot->rows_by_queries(out, 1, out, 1, width, &length, 1);
+    length = sqrtf(length);
+    if (length > 0)
+        for (Py_ssize_t d = 0; d < width; d++) out[d] /= length;
+}
+
+/* look(dots [V, K], scale, keep, probabilities [V, K], views [V, D] or None, feature [D]) → label, entropy, kept:
+   softmax of every view's scaled dots; the `keep` views of least entropy, the surest first, as bytes of int64; the class
+   that their mean favours, and that mean's entropy; `feature` is the mean of those views at unit length,
+   [0] if there are none */
 PyObject *kernel_look(PyObject *self UNUSED, PyObject *arguments)
 {
-    static const Form forms[] = {{"dots", FLOAT32, 2, 0}, {"probabilities", FLOAT32, 2, 1}};
-    PyObject *objects[2], *result = NULL, *kept = NULL;
-    Py_buffer views[2];
+    static const Form forms[] = {{"dots", FLOAT32, 2, 0}, {"probabilities", FLOAT32, 2, 1}, {"views", FLOAT32, -2, 0},
+                                 {"feature", FLOAT32, 1, 1}};
+    PyObject *objects[4], *result = NULL, *kept = NULL;
+    Py_buffer views[4];
     float scale, *entropies = NULL;
     Py_ssize_t keep;
-    if (!PyArg_ParseTuple(arguments, "OfnO:look", &objects[0], &scale, &keep, &objects[1])) return NULL;
-    if (take(objects, views, forms, 2) < 0) return NULL;
-    Py_ssize_t number = views[0].shape[0], classes = views[0].shape[1];
-    const Extent extents[] = {{1, 0, number}, {1, 1, classes}, {-1, 0, 0}};
+    if (!PyArg_ParseTuple(arguments, "OfnOOO:look", &objects[0], &scale, &keep, &objects[1], &objects[2], &objects[3]))
+        return NULL;
+    if (take(objects, views, forms, 4) < 0) return NULL;
+    Py_ssize_t number = views[0].shape[0], classes = views[0].shape[1], width = views[2].obj ? views[2].shape[1] : 0;
+    const Extent extents[] = {{1, 0, number}, {1, 1, classes}, {2, 0, number}, {3, 0, width}, {-1, 0, 0}};
     if (have_extents(views, forms, extents) < 0) goto done;
     if (classes < 1 || keep < 1 || keep > number) {
         PyErr_Format(PyExc_ValueError, "%zd of %zd views of %zd classes cannot be kept", keep, number, classes);
@@ -65,6 +83,7 @@ PyObject *kernel_look(PyObject *self UNUSED, PyObject *arguments)
         PyErr_NoMemory();
         goto done;
     }
+    int64_t *surest = (int64_t *)(void *)PyBytes_AS_STRING(kept);
     for (Py_ssize_t view = 0; view < number; view++) {
         float *row = probabilities + view * classes;
         softmax((const float *)views[0].buf + view * classes, scale, classes, row);
@@ -73,23 +92,23 @@ PyObject *kernel_look(PyObject *self UNUSED, PyObject *arguments)
     float *mean = entropies + number;
     memset(mean, 0, (size_t)classes * sizeof(float));
     for (Py_ssize_t at = 0; at < keep; at++) {
-        int64_t surest = 0;
+        surest[at] = 0;
         for (Py_ssize_t view = 1; view < number; view++)
-            if (entropies[view] < entropies[surest]) surest = view;
-        entropies[surest] = Py_HUGE_VAL;
-        memcpy(PyBytes_AS_STRING(kept) + at * 8, &surest, 8);
-        for (Py_ssize_t k = 0; k < classes; k++) mean[k] += probabilities[surest * classes + k];
+            if (entropies[view] < entropies[surest[at]]) surest[at] = view;
+        entropies[surest[at]] = Py_HUGE_VAL;
+        for (Py_ssize_t k = 0; k < classes; k++) mean[k] += probabilities[surest[at] * classes + k];
     }
     Py_ssize_t label = 0;
     for (Py_ssize_t k = 0; k < classes; k++) {
         mean[k] /= (float)keep;
         if (mean[k] > mean[label]) label = k;
     }
+    if (views[2].obj) unit_mean(views[2].buf, surest, keep, width, views[3].buf);
     result = Py_BuildValue("nfO", label, entropy(mean, classes, 1e-8f), kept);
 done:
     Py_XDECREF(kept);
     free(entropies);
-    release(views, 2);
+    release(views, 4);
     return result;
 }
 
@@ -120,40 +139,6 @@ PyObject *kernel_doubt(PyObject *self UNUSED, PyObject *arguments)
     result = Py_BuildValue("nf", label, logf(total) - sum / total);
 done:
     release(views, 2);
-    return result;
-}
-
-/* unit_mean(rows [V, D], which [v], out [D]): the mean of some rows at unit length; zero if they cancel out */
-PyObject *kernel_unit_mean(PyObject *self UNUSED, PyObject *arguments)
-{
-    static const Form forms[] = {{"rows", FLOAT32, 2, 0}, {"which", INT64, 1, 0}, {"out", FLOAT32, 1, 1}};
-    PyObject *o[3], *result = NULL;
-    Py_buffer views[3];
-    if (!PyArg_ParseTuple(arguments, "OOO:unit_mean", &o[0], &o[1], &o[2])) return NULL;
-    if (take(o, views, forms, 3) < 0) return NULL;
-    Py_ssize_t number = views[0].shape[0], width = views[0].shape[1], count = views[1].shape[0];
-    const float *rows = views[0].buf;
-    const int64_t *which = views[1].buf;
-    float *out = views[2].buf, length;
-    const Extent extents[] = {{2, 0, width}, {-1, 0, 0}};
-    if (have_extents(views, forms, extents) < 0) goto done;
-    for (Py_ssize_t at = 0; at < count; at++)
-        if (which[at] < 0 || which[at] >= number) {
-            PyErr_Format(PyExc_ValueError, "row %lld is none of %zd", (long long)which[at], number);
-            goto done;
-        }
-    memset(out, 0, (size_t)width * sizeof(float));
-    for (Py_ssize_t at = 0; at < count; at++)
-        for (Py_ssize_t d = 0; d < width; d++) out[d] += rows[which[at] * width + d];
-    if (count > 1)
-        for (Py_ssize_t d = 0; d < width; d++) out[d] /= (float)count;
-    hot->rows_by_queries(out, 1, out, 1, width, &length, 1);
-    length = sqrtf(length);
-    if (length > 0)
-        for (Py_ssize_t d = 0; d < width; d++) out[d] /= length;
-    result = Py_NewRef(Py_None);
-done:
-    release(views, 3);
     return result;
 }
 

@@ -91,8 +91,8 @@ PyObject *kernel_attend(PyObject *self UNUSED, PyObject *arguments)
                               {4, 0, classes}, {4, 1, slots},   {5, 0, classes}, {-1, 0, 0}};
     if (have_extents(views, forms, extents) < 0 || counts_fit(&views[2], shots) < 0) goto done;
     memset(weights, 0, (size_t)(classes * slots) * sizeof(float));
-    for (Py_ssize_t k = 0; k < classes; k++, near += shots, weights += slots) {
-        float along = 0;
+    for (Py_ssize_t k = 0; k < classes; k++, near += shots, weights += slots, gram += slots * slots) {
+        float along = 0, square;
         for (int64_t slot = 0; slot < filled[k]; slot++) {
             weights[slot] = expf(-sharpness * (1 - near[slot]));
             along += weights[slot] * near[slot];
@@ -101,7 +101,9 @@ PyObject *kernel_attend(PyObject *self UNUSED, PyObject *arguments)
             weights[shots] = expf(-sharpness * (1 - text[k]));
             along += weights[shots] * text[k];
         }
-        float square = hot->square(weights, gram + k * slots * slots, slots);
+        /* A text alone is what most classes have for long. */
+        if (!filled[k]) square = text ? weights[shots] * (weights[shots] * gram[slots * slots - 1]) : 0;
+        else square = hot->square(weights, gram, slots);
         out[k] = square > 0 ? along / sqrtf(square) : 0;
     }
     result = Py_NewRef(Py_None);

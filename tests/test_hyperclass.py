@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cosmic_tta import hyperclass
 from cosmic_tta.cliques import Cliques
 from cosmic_tta.errors import SnapshotError
-from cosmic_tta.hyperclass import CentreKind, Centring, ClassMemory, HyperClasses
+from cosmic_tta.hyperclass import CentreKind, Centring, ClassMemory, HyperClasses, Score
 from cosmic_tta.ops import Array, as_float32, unit
 
 NODES = unit(as_float32(np.random.default_rng(0).standard_normal((5, 6))))
@@ -19,7 +19,8 @@ CLIQUES = [(0, 1, 2), (2, 3), (4,)]
 
 def listed(cliques: list[tuple[int, ...]]) -> Cliques:
     nodes = np.array([node for clique in cliques for node in clique])
-    return Cliques(nodes, np.array([len(clique) for clique in cliques]), True)
+    sizes = np.array([len(clique) for clique in cliques])
+    return Cliques(nodes, sizes, np.float32(1) / as_float32(sizes), True)
 
 
 @pytest.mark.parametrize("cosine", [False, True])
@@ -55,6 +56,17 @@ def test_among_equals_the_first_are_selected(seed: int, number: int, ratio: floa
     expected = sorted(range(number), key=lambda node: (-scores[node], node))[: nearest.keep]
     assert nearest.selected().tolist() == expected
     assert np.flatnonzero(nearest.inliers).tolist() == sorted(expected)
+
+
+def test_only_inliers_score() -> None:
+    hyper = HyperClasses.of(listed(CLIQUES), NODES, cosine=True)
+    query, today = NODES @ NODES[3], as_float32([1, 0.5, 0, -1, 0.25])
+    nearest = hyper.nearest(query, 0.6, "floor", Score(today, 2.0, 5.0))
+    assert nearest.scores is not None
+    assert nearest.inliers.any()
+    assert not nearest.inliers.all()
+    np.testing.assert_allclose(nearest.scores, 2 * np.exp(-5 * (1 - today)) * nearest.inliers, rtol=1e-5)
+    assert hyper.nearest(query, 0.6, "floor").scores is None
 
 
 def test_ceil_is_not_fooled_by_floating_point() -> None:

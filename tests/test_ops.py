@@ -10,7 +10,6 @@ from cosmic_tta.ops import (
     confident_views,
     entropy,
     fuse,
-    inlier_affinity,
     logits_entropy,
     softmax,
     unit,
@@ -74,10 +73,12 @@ def test_a_unit_mean_is_the_direction_of_some_rows() -> None:
     assert not unit_mean(np.stack([rows[0], -rows[0]]), np.array([0, 1])).any()
 
 
-def test_only_inliers_score() -> None:
-    cosine = as_float32([1, 0.5, 0, -1])
-    scores = inlier_affinity(cosine, np.array([True, False, True, True]), 2.0, 5.0)
-    np.testing.assert_allclose(scores, 2 * np.exp([0, -np.inf, -5, -10]), rtol=1e-6)
+def test_the_confident_views_make_the_feature() -> None:
+    views = unit(as_float32(RNG.standard_normal((20, 9))))
+    look = confident_look(as_float32(RNG.standard_normal((20, 5))), 3.0, 0.2, views)
+    np.testing.assert_allclose(look.feature, unit_mean(views, look.kept), atol=1e-6)
+    one = confident_look(as_float32(RNG.standard_normal((1, 5))), 3.0, 0.2, views[:1] * np.float32(0.5))
+    np.testing.assert_allclose(one.feature, views[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.5, 2.0, 0.25), (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)])

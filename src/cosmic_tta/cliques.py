@@ -10,7 +10,7 @@ import numpy as np
 
 from cosmic_tta.graph import Density, bits, first_order, rows_of, second_order
 from cosmic_tta.kernel import COMPILED
-from cosmic_tta.ops import Bools, Ints
+from cosmic_tta.ops import Array, Bools, Ints
 from cosmic_tta.similarity import Graph, Similarity
 
 MAX_CLIQUES = 20_000
@@ -22,6 +22,7 @@ class Cliques(NamedTuple):
 
     nodes: Ints  # [sum of sizes], ascending within a clique
     sizes: Ints  # [m]
+    shares: Array  # [m] what one node counts for in the mean of its clique
     complete: bool
 
     def members(self) -> list[tuple[int, ...]]:
@@ -43,7 +44,7 @@ def cliques_of(
     bounds = (-1 if common is None else common, max_cliques, LOOKS_PER_CLIQUE * max_cliques)
     found = similarity.cliques(control, density.value, keep, present, *bounds)
     if found is not None:
-        return Cliques(np.frombuffer(found[0], np.int64), np.frombuffer(found[1], np.int64), found[2])
+        return _read(*found)
     graph = first_order(similarity, density, present)
     return maximal_cliques(graph if common is None else second_order(graph, common), max_cliques)
 
@@ -65,8 +66,7 @@ def maximal_cliques(graph: Graph, max_cliques: int = MAX_CLIQUES) -> Cliques:
     """
     most_looks = LOOKS_PER_CLIQUE * max_cliques
     if COMPILED is not None:
-        nodes, sizes, complete = COMPILED.cliques(graph, max_cliques, most_looks)
-        return Cliques(np.frombuffer(nodes, np.int64), np.frombuffer(sizes, np.int64), complete)
+        return _read(*COMPILED.cliques(graph, max_cliques, most_looks))
     rows = rows_of(graph)
     found: list[tuple[int, ...]] = [(node,) for node, row in enumerate(rows) if not row]
     lonely = len(found)
@@ -101,7 +101,13 @@ def maximal_cliques(graph: Graph, max_cliques: int = MAX_CLIQUES) -> Cliques:
 
 def _listed(cliques: Sequence[tuple[int, ...]], complete: bool) -> Cliques:
     nodes = np.array([node for clique in cliques for node in clique], np.int64)
-    return Cliques(nodes, np.array([len(clique) for clique in cliques], np.int64), complete)
+    sizes = np.array([len(clique) for clique in cliques], np.int64)
+    return Cliques(nodes, sizes, np.float32(1) / sizes.astype(np.float32), complete)
+
+
+def _read(nodes: bytes, sizes: bytes, shares: bytes, complete: bool) -> Cliques:
+    as_array = np.frombuffer
+    return Cliques(as_array(nodes, np.int64), as_array(sizes, np.int64), as_array(shares, np.float32), complete)
 
 
 def greedy_cliques(rows: Sequence[int]) -> list[tuple[int, ...]]:

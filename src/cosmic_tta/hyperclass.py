@@ -173,9 +173,9 @@ class HyperClasses:
     @classmethod
     def of(cls, cliques: Cliques, features: Array, *, cosine: bool) -> HyperClasses:
         """Anchor each clique at the mean of its nodes' features; at unit length for a true cosine."""
-        nodes, sizes, complete = cliques
+        nodes, sizes, shares, complete = cliques
         if not cosine:
-            return cls(nodes, sizes, np.float32(1) / sizes.astype(np.float32), complete)
+            return cls(nodes, sizes, shares, complete)
         length = np.empty(len(sizes), np.float32)
         if COMPILED is not None:
             COMPILED.lengths(features, nodes, sizes, length)
@@ -192,23 +192,31 @@ class HyperClasses:
         end = int(self.sizes[: index + 1].sum())
         return self.nodes[end - int(self.sizes[index]) : end]
 
-    def nearest(self, scores: Array, ratio: float, rounding: Rounding) -> Nearest:
+    def nearest(self, then: Array, ratio: float, rounding: Rounding, score: Score | None = None) -> Nearest:
         """Select the share `ratio` of the hyper-classes nearest to a query, given its products with the nodes [n].
 
-        Among equals the first in order goes in.
+        Among equals the first in order goes in. A `score` rates the nodes that they have.
         """
         share = ratio * len(self)
         keep = max(1, math.ceil(share - 1e-9) if rounding == "ceil" else int(share))
-        affinities, inliers = np.empty(len(self), np.float32), np.empty(len(scores), bool)
         if COMPILED is not None:
-            COMPILED.select(scores, self.nodes, self.sizes, self.scale, keep, affinities, inliers)
-        else:
-            affinities = np.add.reduceat(scores[self.nodes], np.cumsum(self.sizes) - self.sizes) * self.scale
-            chosen = np.zeros(len(self), bool)
-            chosen[np.argsort(-affinities, kind="stable")[:keep]] = True
-            inliers[:] = False
-            inliers[self.nodes[np.repeat(chosen, self.sizes)]] = True
-        return Nearest(affinities, keep, inliers)
+            affinities, inliers = np.empty(len(self), np.float32), np.empty(len(then), bool)
+            cosine, factor, sharpness = (None, 0.0, 0.0) if score is None else score
+            scores = None if score is None else np.empty_like(then)
+            COMPILED.select(
+                then, self.nodes, self.sizes, self.scale, keep, affinities, inliers, cosine, factor, sharpness, scores
+            )
+            return Nearest(affinities, keep, inliers, scores)
+        affinities = np.add.reduceat(then[self.nodes], np.cumsum(self.sizes) - self.sizes) * self.scale
+        chosen = np.zeros(len(self), bool)
+        chosen[np.argsort(-affinities, kind="stable")[:keep]] = True
+        inliers = np.zeros(len(then), bool)
+        inliers[self.nodes[np.repeat(chosen, self.sizes)]] = True
+        if score is None:
+            return Nearest(affinities, keep, inliers, None)
+        return Nearest(
+            affinities, keep, inliers, np.float32(score.factor) * affinity(score.cosine, score.sharpness) * inliers
+        )
 
     def describe(self, nearest: Nearest, node_names: Sequence[str]) -> tuple[HyperClass, ...]:
         """Name the members of the selected hyper-classes, for people."""
@@ -230,12 +238,21 @@ class HyperClasses:
             raise SnapshotError("hyper-classes in the saved state contradict themselves; the file is damaged.")
 
 
+class Score(NamedTuple):
+    """How an inlier scores: factor·exp(-sharpness·(1 - cosine))."""
+
+    cosine: Array  # [n] of the nodes with the query
+    factor: float
+    sharpness: float
+
+
 class Nearest(NamedTuple):
     """Hyper-classes by their affinity to a query: the first `keep` are selected, and their nodes are inliers."""
 
     affinities: Array  # [m]
     keep: int
     inliers: Bools  # [n]
+    scores: Array | None  # [n] of inliers, where they were asked for; 0 of the others
 
     def selected(self) -> Ints:
         """Return the selected hyper-classes, the nearest first."""

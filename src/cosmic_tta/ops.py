@@ -33,10 +33,6 @@ def unit(rows: Array) -> Array:
 
 def unit_mean(rows: Array, which: Ints) -> Array:
     """Return the mean of some rows at unit length; zero if they cancel out."""
-    if COMPILED is not None:
-        out = np.empty(rows.shape[1], np.float32)
-        COMPILED.unit_mean(rows, which, out)
-        return out
     mean: Array = rows[which[0]] if len(which) == 1 else rows[which].mean(axis=0)
     length = np.sqrt(mean @ mean)
     return mean / length if length > 0 else mean
@@ -77,18 +73,21 @@ class Look(NamedTuple):
     kept: Ints  # the confident views, the surest first
     label: int  # pseudo-label: argmax of their mean probability
     entropy: float  # of that mean
+    feature: Array  # [D] the mean of the confident views at unit length; [0] if no views were given
 
 
-def confident_look(text_dots: Array, scale: float, share: float) -> Look:
-    """Let the confident views give an image its pseudo-label and how sure it is, from views·texts [V, K]."""
+def confident_look(text_dots: Array, scale: float, share: float, views: Array | None = None) -> Look:
+    """Let the confident views [V, D] give an image its pseudo-label and how sure it is, from views·texts [V, K]."""
     if COMPILED is not None:
         probabilities, keep = np.empty_like(text_dots), max(1, int(share * len(text_dots)))
-        label, surprise, views = COMPILED.look(text_dots, scale, keep, probabilities)
-        return Look(probabilities, np.frombuffer(views, np.int64), label, surprise)
+        feature = np.empty(0 if views is None else views.shape[1], np.float32)
+        label, surprise, surest = COMPILED.look(text_dots, scale, keep, probabilities, views, feature)
+        return Look(probabilities, np.frombuffer(surest, np.int64), label, surprise, feature)
     probabilities = softmax(np.float32(scale) * text_dots)
     kept = confident_views(entropy(probabilities, 1e-6), share)
     mean = probabilities[kept].mean(axis=0)
-    return Look(probabilities, kept, int(mean.argmax()), float(entropy(mean, 1e-8)))
+    feature = np.zeros(0, np.float32) if views is None else unit_mean(views, kept)
+    return Look(probabilities, kept, int(mean.argmax()), float(entropy(mean, 1e-8)), feature)
 
 
 def joint_look(one: Array, other: Array) -> tuple[int, float]:
@@ -113,15 +112,6 @@ def affinity(cosine: Array, sharpness: float) -> Array:
     """Return the paper's φ: exp(-sharpness·(1 - cosine)), one at cosine one."""
     value: Array = np.exp(np.float32(-sharpness) * (np.float32(1) - cosine))
     return value
-
-
-def inlier_affinity(cosine: Array, inliers: Bools, factor: float, sharpness: float) -> Array:
-    """Return the inliers' affinities, times a factor, and 0 for all others, [n]."""
-    if COMPILED is not None:
-        scores = np.empty_like(cosine)
-        COMPILED.exponential(cosine, inliers, factor, sharpness, scores)
-        return scores
-    return np.float32(factor) * affinity(cosine, sharpness) * inliers
 
 
 class Fused(NamedTuple):

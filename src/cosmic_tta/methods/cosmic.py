@@ -18,7 +18,7 @@ from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.graph import Density, grown_threshold
-from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding
+from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding, Score
 from cosmic_tta.ops import (
     Array,
     Bools,
@@ -27,9 +27,7 @@ from cosmic_tta.ops import (
     confident_look,
     dots,
     fuse,
-    inlier_affinity,
     joint_look,
-    unit_mean,
 )
 from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.space import Answer, Nodes, Space
@@ -223,13 +221,13 @@ class Cosmic(Method[CosmicState]):
         task, scale = state.task, state.task.logit_scale
 
         # Zero-shot, the confident views, the pseudo-label.
-        look = confident_look(text_dots, scale, self.confident)
+        look = confident_look(text_dots, scale, self.confident, sample.clip)
         zero_shot, label, surprise = look.probabilities[0], look.label, look.entropy
 
         # CSS: the sample enters the CLIP cache; texts and visual centres answer.
         rule, space, due = self._css_rule, state.css, self._due(state, self._css_rule)
         if learn:
-            feature = sample.plain if self.stored == "plain" else unit_mean(sample.clip, look.kept)
+            feature = sample.plain if self.stored == "plain" else look.feature
             took = space.learn(ahead.clip, label, feature, surprise, state.seen, due)
             due = took if due is None else due
         answer = space.answer(ahead.clip, text_dots[0])
@@ -274,7 +272,7 @@ class Cosmic(Method[CosmicState]):
         """Score a space's nodes for the query, those that are `there`; with `learn`, keep the graph if it is `due`."""
         if there is not None and not there.any():  # a peek before the first sample
             nothing = np.zeros(len(cosine), np.float32)
-            return Branch(nothing, there, space.hyper, Nearest(nothing[:0], 0, there), answer.near)
+            return Branch(nothing, there, space.hyper, Nearest(nothing[:0], 0, there, nothing), answer.near)
         if due if learn else (self.rebuild == "always" or not len(space.hyper)):
             nodes = space.current(texts, self.cosine, answer.attention)
             hyper, then = self._hyper_classes(nodes, there, rule, state.seen), cosine
@@ -283,17 +281,18 @@ class Cosmic(Method[CosmicState]):
             space.nodes = nodes
         else:
             hyper, then = space.hyper, space.as_it_was(queries, cosine, learn)
-        nearest = hyper.nearest(then, self.ratio, self.rounding)
-        inliers = nearest.inliers if there is None else nearest.inliers & there
-
-        if self.score == "exponential":
-            return Branch(inlier_affinity(cosine, inliers, self.alpha, self.beta), inliers, hyper, nearest, answer.near)
-        if there is None:
-            scores = class_probabilities(cosine, state.task.logit_scale)
-        else:
+        score = Score(cosine, self.alpha, self.beta) if self.score == "exponential" else None
+        nearest = hyper.nearest(then, self.ratio, self.rounding, score)
+        inliers, scores = nearest.inliers, nearest.scores
+        if scores is None and there is None:
+            scores = class_probabilities(cosine, state.task.logit_scale) * inliers
+        elif scores is None:
             scores = np.zeros(len(cosine), np.float32)
             scores[there] = class_probabilities(cosine[there], state.task.logit_scale)
-        return Branch(scores * inliers, inliers, hyper, nearest, answer.near)
+            scores *= inliers
+        if there is not None:
+            inliers, scores = inliers & there, scores * there
+        return Branch(scores, inliers, hyper, nearest, answer.near)
 
     def _due(self, state: CosmicState, rule: Rule) -> bool | None:
         """Whether it is time for a new graph; None: if the cache changes."""

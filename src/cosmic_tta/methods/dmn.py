@@ -14,7 +14,7 @@ import numpy as np
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.hyperclass import Centring, ClassMemory
-from cosmic_tta.ops import Array, class_probabilities, confident_look, dots, unit_mean
+from cosmic_tta.ops import Array, class_probabilities, confident_look, dots
 from cosmic_tta.parameters import LARGE, param
 
 
@@ -50,10 +50,10 @@ class Dmn(Method[DmnState]):
         task, memory = state.task, state.memory
         rule = self._rule(task)
         text_dots = dots(task.unit_text, sample.clip)  # [V, K]
-        look = confident_look(text_dots, task.logit_scale, self.confident)
+        look = confident_look(text_dots, task.logit_scale, self.confident, sample.clip)
         zero_shot = look.probabilities[0]
         if learn:
-            memory.learn(rule, look.label, unit_mean(sample.clip, look.kept), look.entropy, state.seen)
+            memory.learn(rule, look.label, look.feature, look.entropy, state.seen)
         attention = memory.attend(rule, memory.slot_dots(sample.clip[:1])[0], text_dots[0])
         recalled = class_probabilities(attention.cosine, task.logit_scale)
         mixed = zero_shot + np.float32(self.weight) * recalled
