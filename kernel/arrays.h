@@ -61,6 +61,8 @@ PyObject *kernel_cliques(PyObject *, PyObject *);
 PyObject *kernel_build(PyObject *, PyObject *);
 PyObject *kernel_lengths(PyObject *, PyObject *);
 PyObject *kernel_select(PyObject *, PyObject *);
+PyObject *kernel_advance_attending(PyObject *, PyObject *);
+PyObject *kernel_advance_mean(PyObject *, PyObject *);
 PyObject *kernel_absorb(PyObject *, PyObject *);
 PyObject *kernel_compare(PyObject *, PyObject *);
 PyObject *kernel_measure(PyObject *, PyObject *);

@@ -1,14 +1,13 @@
 /* Similarities of centres from products that are kept. A centre that attends to a query is another one for every query,
    but what it is made of stays: its class's text and samples, here the atoms. With the products of all atoms at hand, those
    of two centres are weighted sums of a few numbers each; while atoms are few, that is far less than the width. */
-#include "arrays.h"
-#include "hot.h"
+#include "parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 /* Whether every filled slot has a place among the atoms, behind the texts. */
-static int have_places(const Py_buffer *count, const Py_buffer *places, Py_ssize_t texts, Py_ssize_t atoms)
+int have_places(const Py_buffer *count, const Py_buffer *places, Py_ssize_t texts, Py_ssize_t atoms)
 {
     Py_ssize_t shots = places->shape[1];
     const int64_t *filled = count->buf;
@@ -24,6 +23,24 @@ static int have_places(const Py_buffer *count, const Py_buffer *places, Py_ssize
     return 0;
 }
 
+void acquaint(const Made *made, const float *texts, const float *slots, ptrdiff_t width, ptrdiff_t label, ptrdiff_t slot)
+{
+    ptrdiff_t shots = made->shots, atoms = made->atoms, own = made->places[label * shots + slot];
+    const float *feature = slots + (label * shots + slot) * width;
+    float *row = made->products + own * atoms, near[16];
+    hot->rows_by_queries(texts, made->texts, feature, 1, width, row, made->texts);
+    for (ptrdiff_t text = 0; text < made->texts; text++) made->products[text * atoms + own] = row[text];
+    for (ptrdiff_t k = 0; k < made->classes; k++)
+        for (ptrdiff_t from = 0; from < made->filled[k]; from += 16) {
+            ptrdiff_t number = made->filled[k] - from < 16 ? (ptrdiff_t)made->filled[k] - from : 16;
+            hot->rows_by_queries(slots + (k * shots + from) * width, number, feature, 1, width, near, number);
+            for (ptrdiff_t at = 0; at < number; at++) {
+                ptrdiff_t other = made->places[k * shots + from + at];
+                row[other] = made->products[other * atoms + own] = near[at];
+            }
+        }
+}
+
 /* acquaint(texts [t, D], slots [K, L, D], count [K], places [K, L], label, slot, products [a, a]): bring the products of
    the atom that a slot holds with all the others up to date. */
 PyObject *kernel_acquaint(PyObject *self UNUSED, PyObject *arguments)
@@ -37,45 +54,21 @@ PyObject *kernel_acquaint(PyObject *self UNUSED, PyObject *arguments)
     if (take(o, views, forms, 5) < 0) return NULL;
     Py_ssize_t texts = views[0].shape[0], width = views[0].shape[1], atoms = views[4].shape[0];
     Py_ssize_t classes = views[1].shape[0], shots = views[1].shape[1];
-    const float *slots = views[1].buf;
     const int64_t *filled = views[2].buf;
-    const int32_t *places = views[3].buf;
-    float *products = views[4].buf;
     const Extent extents[] = {{1, 2, width}, {2, 0, classes}, {3, 0, classes}, {3, 1, shots}, {4, 1, atoms}, {-1, 0, 0}};
     if (have_extents(views, forms, extents) < 0 || have_places(&views[2], &views[3], texts, atoms) < 0) goto done;
     if (label < 0 || label >= classes || slot < 0 || slot >= filled[label]) {
         PyErr_Format(PyExc_ValueError, "slot %zd of class %zd is none of those filled", slot, label);
         goto done;
     }
-    const float *feature = slots + (label * shots + slot) * width;
-    Py_ssize_t own = places[label * shots + slot];
-    float *row = products + own * atoms, near[16];
-    hot->rows_by_queries(views[0].buf, texts, feature, 1, width, row, texts);
-    for (Py_ssize_t text = 0; text < texts; text++) products[text * atoms + own] = row[text];
-    for (Py_ssize_t k = 0; k < classes; k++)
-        for (Py_ssize_t from = 0; from < filled[k]; from += 16) {
-            Py_ssize_t number = filled[k] - from < 16 ? (Py_ssize_t)filled[k] - from : 16;
-            hot->rows_by_queries(slots + (k * shots + from) * width, number, feature, 1, width, near, number);
-            for (Py_ssize_t at = 0; at < number; at++) {
-                Py_ssize_t other = places[k * shots + from + at];
-                row[other] = products[other * atoms + own] = near[at];
-            }
-        }
+    Made made = {.classes = classes, .shots = shots, .texts = texts, .atoms = atoms, .products = views[4].buf,
+                 .places = views[3].buf, .filled = filled};
+    acquaint(&made, views[0].buf, views[1].buf, width, label, slot);
     result = Py_NewRef(Py_None);
 done:
     release(views, 5);
     return result;
 }
-
-/* What the centres of all classes are made of. */
-typedef struct {
-    ptrdiff_t classes, shots, texts, atoms, used, nodes;
-    const float *products; /* [atoms, atoms], `used` of them */
-    const int32_t *places; /* [classes, shots] */
-    const int64_t *filled; /* [classes] */
-    const float *weights;  /* [classes, shots], or one more for the text's */
-    const float *shares;   /* [classes] of a text's atom in a class's text, or NULL: texts are in no centre */
-} Made;
 
 /* The product of something, whose products with all atoms are known, with the sum that a class is made of. */
 static float along(const Made *made, ptrdiff_t k, const float *known)
@@ -87,10 +80,11 @@ static float along(const Made *made, ptrdiff_t k, const float *known)
     return sum;
 }
 
-/* Every pair with the centre of a class that has samples, into the lower triangle of similarities; `known` has room for
-   the atoms and `scale` for the classes. */
-static void compose(const Made *made, float *known, float *scale, float *similarity)
+/* Every pair with the centre of a class that has samples, into the lower triangle of similarities. */
+int compose(const Made *made, float *similarity)
 {
+    float *known = malloc((size_t)(made->used + made->classes + 1) * sizeof(float)), *scale = known + made->used;
+    if (!known) return -1;
     for (ptrdiff_t k = 0; k < made->classes; k++) {
         if (!made->filled[k]) continue;
         const float *weights = made->weights + k * (made->shots + (made->shares != NULL));
@@ -109,6 +103,8 @@ static void compose(const Made *made, float *known, float *scale, float *similar
             else *to = made->shares ? made->shares[other] * known[other] * scale[k] : 0;
         }
     }
+    free(known);
+    return 0;
 }
 
 /* compose(products [a, a], used, places [K, L], count [K], weights [K, S], shares [K] or None, similarity [n, n]): bring
@@ -121,7 +117,6 @@ PyObject *kernel_compose(PyObject *self UNUSED, PyObject *arguments)
     PyObject *o[6], *result = NULL;
     Py_buffer views[6];
     Py_ssize_t used;
-    float *work = NULL;
     if (!PyArg_ParseTuple(arguments, "OnOOOOO:compose", &o[0], &used, &o[1], &o[2], &o[3], &o[4], &o[5])) return NULL;
     if (take(o, views, forms, 6) < 0) return NULL;
     Py_ssize_t atoms = views[0].shape[0], classes = views[1].shape[0], shots = views[1].shape[1];
@@ -134,16 +129,10 @@ PyObject *kernel_compose(PyObject *self UNUSED, PyObject *arguments)
         goto done;
     }
     if (have_places(&views[2], &views[1], texts, used) < 0) goto done;
-    work = malloc((size_t)(atoms + classes + 1) * sizeof(float));
-    if (!work) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    Made made = {classes, shots, texts, atoms, used, nodes, views[0].buf, views[1].buf, views[2].buf, views[3].buf, views[4].buf};
-    compose(&made, work, work + atoms, views[5].buf);
-    result = Py_NewRef(Py_None);
+    Made made = {classes,      shots,        texts,        atoms,        used,        nodes,
+                 views[0].buf, views[1].buf, views[2].buf, views[3].buf, views[4].buf};
+    result = compose(&made, views[5].buf) < 0 ? PyErr_NoMemory() : Py_NewRef(Py_None);
 done:
-    free(work);
     release(views, 6);
     return result;
 }

@@ -1,7 +1,5 @@
 /* Similarities of nodes → the most similar pairs → a threshold → a graph as a bit matrix. */
-#include "arrays.h"
-#include "graph.h"
-#include "hot.h"
+#include "parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -96,8 +94,7 @@ static inline void put(float *matrix, ptrdiff_t nodes, ptrdiff_t one, ptrdiff_t 
 }
 
 /* Every pair with a changed node. The features of all nodes are kept in panels of sixteen. */
-static void refresh(const float *features, ptrdiff_t nodes, ptrdiff_t width, const uint8_t *changed, float *panels,
-                    float *matrix)
+void refresh(const float *features, ptrdiff_t nodes, ptrdiff_t width, const uint8_t *changed, float *panels, float *matrix)
 {
     ptrdiff_t stride = 16 * width, count = (nodes + 15) / 16, moved[6], high = 0;
     for (ptrdiff_t node = 0; node < nodes; node++) {

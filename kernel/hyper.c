@@ -1,7 +1,5 @@
 /* Hyper-classes: from similarities to cliques in one call, and the cliques nearest to a query. */
-#include "arrays.h"
-#include "graph.h"
-#include "hot.h"
+#include "parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,6 +53,40 @@ done:
     return outcome;
 }
 
+int density_fits(const Density *density, Py_ssize_t nodes)
+{
+    if (density->keep >= 1 && density->keep <= INT32_MAX / 16 && nodes <= INT32_MAX / 16 &&
+        density->control >= THRESHOLD && density->control <= DEGENERACY && fabs(density->value) <= INT32_MAX)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "control %d with %zd pairs to keep cannot be", density->control, density->keep);
+    return -1;
+}
+
+PyObject *cliques_of(const float *similarity, Py_ssize_t nodes, const uint8_t *present, Density *density)
+{
+    Py_ssize_t keep = density->keep;
+    Cliques found = {0};
+    Pairs pairs = {0};
+    Outcome outcome = NO_MEMORY;
+    Py_BEGIN_ALLOW_THREADS
+    /* More are kept than needed, so that next time the same floor is likely to leave enough. */
+    pairs.keep = keep + keep / 2;
+    pairs.room = 2 * pairs.keep + 256;
+    pairs.cut = density->floor;
+    pairs.values = malloc((size_t)pairs.room * 4 * sizeof(float));
+    if (pairs.values) {
+        pairs.scratch = pairs.values + pairs.room;
+        pairs.left = (int32_t *)(pairs.scratch + pairs.room);
+        pairs.right = pairs.left + pairs.room;
+        outcome = build(similarity, nodes, present, (Control)density->control, density->value, keep, &density->floor,
+                        density->common, density->most_cliques, density->most_looks, &pairs, &found);
+    }
+    Py_END_ALLOW_THREADS
+    PyObject *listed = outcome == NO_MEMORY ? PyErr_NoMemory() : as_bytes(&found, nodes, outcome == ALL_FOUND);
+    free(found.nodes), free(found.starts), free(pairs.values);
+    return listed;
+}
+
 /* build(similarity [n, n], present [n] or None, control, value, keep, floor, common, most_cliques, most_looks)
    → nodes, sizes, shares, complete, floor: the cliques of the graph whose density the control says: 0 a threshold, 1 a mean
    degree, 2 a degeneracy. `keep` pairs are enough to find it, those above the `floor` usually so many. A `common` below
@@ -62,54 +94,23 @@ done:
 PyObject *kernel_build(PyObject *self UNUSED, PyObject *arguments)
 {
     static const Form forms[] = {{"similarity", FLOAT32, 2, 0}, {"present", BOOL, -1, 0}};
-    PyObject *objects[2], *result = NULL;
+    PyObject *objects[2], *result = NULL, *listed;
     Py_buffer views[2];
-    int control;
-    Py_ssize_t keep;
-    double value;
-    float floor;
-    long long common, most_cliques, most_looks;
-    Cliques found = {0};
-    Pairs pairs = {0};
-    Outcome outcome = NO_MEMORY;
-    if (!PyArg_ParseTuple(arguments, "OOidnfLLL:build", &objects[0], &objects[1], &control, &value, &keep, &floor, &common,
-                          &most_cliques, &most_looks))
+    Density density;
+    if (!PyArg_ParseTuple(arguments, "OOidnfLLL:build", &objects[0], &objects[1], &density.control, &density.value,
+                          &density.keep, &density.floor, &density.common, &density.most_cliques, &density.most_looks))
         return NULL;
     if (take(objects, views, forms, 2) < 0) return NULL;
     Py_ssize_t nodes = views[0].shape[0];
     const Extent extents[] = {{0, 1, nodes}, {1, 0, nodes}, {-1, 0, 0}};
-    if (have_extents(views, forms, extents) < 0) goto done;
-    if (keep < 1 || keep > INT32_MAX / 16 || nodes > INT32_MAX / 16 || control < THRESHOLD || control > DEGENERACY ||
-        !(fabs(value) <= INT32_MAX)) {
-        PyErr_Format(PyExc_ValueError, "control %d with %zd pairs to keep cannot be", control, keep);
-        goto done;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    /* More are kept than needed, so that next time the same floor is likely to leave enough. */
-    pairs.keep = keep + keep / 2;
-    pairs.room = 2 * pairs.keep + 256;
-    pairs.cut = floor;
-    pairs.values = malloc((size_t)pairs.room * sizeof(float));
-    pairs.left = malloc((size_t)pairs.room * sizeof(int32_t));
-    pairs.right = malloc((size_t)pairs.room * sizeof(int32_t));
-    pairs.scratch = malloc((size_t)pairs.room * sizeof(float));
-    if (pairs.values && pairs.left && pairs.right && pairs.scratch)
-        outcome = build(views[0].buf, nodes, views[1].buf, (Control)control, value, keep, &floor, common, most_cliques, most_looks,
-                        &pairs, &found);
-    Py_END_ALLOW_THREADS
-    if (outcome == NO_MEMORY) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    PyObject *listed = as_bytes(&found, nodes, outcome == ALL_FOUND);
+    if (have_extents(views, forms, extents) < 0 || density_fits(&density, nodes) < 0) goto done;
+    listed = cliques_of(views[0].buf, nodes, views[1].buf, &density);
     if (listed) {
         result = Py_BuildValue("OOOOf", PyTuple_GET_ITEM(listed, 0), PyTuple_GET_ITEM(listed, 1),
-                               PyTuple_GET_ITEM(listed, 2), PyTuple_GET_ITEM(listed, 3), floor);
+                               PyTuple_GET_ITEM(listed, 2), PyTuple_GET_ITEM(listed, 3), density.floor);
         Py_DECREF(listed);
     }
 done:
-    free(found.nodes), free(found.starts), free(pairs.values), free(pairs.left), free(pairs.right);
-    free(pairs.scratch);
     release(views, 2);
     return result;
 }
@@ -164,39 +165,36 @@ done:
 
 /* The affinity of each clique: its nodes' products with a query added up and scaled. The nodes of the `keep` greatest
    become inliers, among equals the first cliques. */
-static int select_nearest(const float *products, Py_ssize_t count, const Py_buffer *nodes_view, const Py_buffer *sizes_view,
-                          const float *scale, Py_ssize_t keep, float *affinities, uint8_t *inliers)
+int select_nearest(const float *products, ptrdiff_t count, const int64_t *nodes, const int64_t *sizes, ptrdiff_t cliques,
+                   const float *scale, ptrdiff_t keep, float *affinities, uint8_t *inliers)
 {
-    const int64_t *nodes = nodes_view->buf, *sizes = sizes_view->buf;
-    Py_ssize_t cliques = sizes_view->shape[0], at = 0;
-    if (are_cliques(nodes_view, sizes_view, count) < 0) return -1;
-    if (keep < 1 || keep > cliques) {
-        PyErr_Format(PyExc_ValueError, "%zd of %zd cliques cannot be selected", keep, cliques);
-        return -1;
-    }
     float *sorted = malloc((size_t)cliques * sizeof(float));
-    if (!sorted) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t index = 0; index < cliques; index++) {
+    ptrdiff_t at = 0;
+    if (!sorted) return -1;
+    for (ptrdiff_t index = 0; index < cliques; index++) {
         float sum = 0;
-        for (Py_ssize_t end = at + (Py_ssize_t)sizes[index]; at < end; at++) sum += products[nodes[at]];
+        for (ptrdiff_t end = at + (ptrdiff_t)sizes[index]; at < end; at++) sum += products[nodes[at]];
         affinities[index] = sum * scale[index];
         sorted[index] = affinities[index] == affinities[index] ? affinities[index] : -Py_HUGE_VAL;
     }
     float least = nth_largest(sorted, cliques, keep);
     free(sorted);
-    Py_ssize_t equals = keep;
-    for (Py_ssize_t index = 0; index < cliques; index++) equals -= affinities[index] > least;
+    ptrdiff_t equals = keep;
+    for (ptrdiff_t index = 0; index < cliques; index++) equals -= affinities[index] > least;
     memset(inliers, 0, (size_t)count);
     at = 0;
-    for (Py_ssize_t index = 0; index < cliques; index++) {
+    for (ptrdiff_t index = 0; index < cliques; index++) {
         int chosen = affinities[index] > least || (affinities[index] == least && equals-- > 0);
-        for (Py_ssize_t end = at + (Py_ssize_t)sizes[index]; at < end; at++)
+        for (ptrdiff_t end = at + (ptrdiff_t)sizes[index]; at < end; at++)
             if (chosen) inliers[nodes[at]] = 1;
     }
     return 0;
+}
+
+void score_inliers(const float *cosine, const uint8_t *inliers, ptrdiff_t count, float factor, float sharpness, float *scores)
+{
+    for (ptrdiff_t node = 0; node < count; node++)
+        scores[node] = inliers[node] ? factor * expf(-sharpness * (1 - cosine[node])) : 0;
 }
 
 /* select(then [n], nodes [t], sizes [m], scale [m], keep, affinities [m], inliers [n], cosine [n] or None, factor,
@@ -226,9 +224,17 @@ PyObject *kernel_select(PyObject *self UNUSED, PyObject *arguments)
         PyErr_SetString(PyExc_ValueError, "scores must be asked for with cosines, or neither");
         goto done;
     }
-    if (select_nearest(views[0].buf, count, &views[1], &views[2], views[3].buf, keep, views[4].buf, views[5].buf) < 0) goto done;
-    for (Py_ssize_t node = 0; scores && node < count; node++)
-        scores[node] = inliers[node] ? factor * expf(-sharpness * (1 - cosine[node])) : 0;
+    if (are_cliques(&views[1], &views[2], count) < 0) goto done;
+    if (keep < 1 || keep > cliques) {
+        PyErr_Format(PyExc_ValueError, "%zd of %zd cliques cannot be selected", keep, cliques);
+        goto done;
+    }
+    if (select_nearest(views[0].buf, count, views[1].buf, views[2].buf, cliques, views[3].buf, keep, views[4].buf,
+                       views[5].buf) < 0) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    if (scores) score_inliers(cosine, inliers, count, factor, sharpness, scores);
     result = Py_NewRef(Py_None);
 done:
     release(views, 8);

@@ -1,6 +1,5 @@
 /* A sample enters a memory: the slot it takes, and what follows from it for its class. */
-#include "arrays.h"
-#include "hot.h"
+#include "parts.h"
 
 /* The slot that a sample of this entropy takes in a class, or -1: a free one, else that of the highest entropy, if it is
    higher; among equals the latest arrival goes. */
@@ -35,6 +34,24 @@ static void average(const float *slots, Py_ssize_t filled, Py_ssize_t width, flo
     for (Py_ssize_t d = 0; d < width; d++) out[d] /= (float)filled;
 }
 
+ptrdiff_t enter(const Memory *memory, ptrdiff_t label, const float *feature, float entropy, int64_t sample)
+{
+    ptrdiff_t shots = memory->shots, width = memory->width, all = shots + (memory->text != NULL);
+    float *slots = memory->slots + label * shots * width, *entropies = memory->entropies + label * shots;
+    int64_t *samples = memory->samples + label * shots, *filled = memory->filled + label;
+    ptrdiff_t slot = place(entropies, samples, (ptrdiff_t)*filled, shots, entropy);
+    if (slot < 0) return slot;
+    *filled += slot == *filled;
+    memcpy(slots + slot * width, feature, (size_t)width * sizeof(float));
+    entropies[slot] = entropy;
+    samples[slot] = sample;
+    if (memory->gram)
+        relate(slots, (ptrdiff_t)*filled, slot, width, memory->text ? memory->text + label * width : NULL, all,
+               memory->gram + label * all * all);
+    if (memory->means) average(slots, (ptrdiff_t)*filled, width, memory->means + label * width);
+    return slot;
+}
+
 /* learn(slots [K, L, D], entropies [K, L], samples [K, L], count [K], text [K, D] or None, gram [K, S, S] or None,
    means [K, D] or None, feature [D], label, entropy, sample) → slot: offer a sample to its class. The slot it took, or
    -1; then the class's products with each other and its mean, where they are kept, are up to date. S is L, or L + 1 with
@@ -59,27 +76,13 @@ PyObject *kernel_learn(PyObject *self UNUSED, PyObject *arguments)
                               {4, 0, classes}, {4, 1, width}, {5, 0, classes}, {5, 1, all},   {5, 2, all},
                               {6, 0, classes}, {6, 1, width}, {7, 0, width},   {-1, 0, 0}};
     if (have_extents(views, forms, extents) < 0) goto done;
-    int64_t *filled = views[3].buf;
-    if (label < 0 || label >= classes || shots < 1 || filled[label] < 0 || filled[label] > shots) {
+    Memory memory = {classes,      shots,        width,        views[0].buf, views[1].buf,
+                     views[2].buf, views[3].buf, views[4].buf, views[5].buf, views[6].buf};
+    if (label < 0 || label >= classes || shots < 1 || memory.filled[label] < 0 || memory.filled[label] > shots) {
         PyErr_Format(PyExc_ValueError, "class %zd is none of %zd, or its slots cannot be", label, classes);
         goto done;
     }
-    filled += label;
-    float *slots = (float *)views[0].buf + label * shots * width, *entropies = (float *)views[1].buf + label * shots;
-    int64_t *samples = (int64_t *)views[2].buf + label * shots;
-    Py_ssize_t slot = place(entropies, samples, (Py_ssize_t)*filled, shots, entropy);
-    if (slot >= 0) {
-        *filled += slot == *filled;
-        memcpy(slots + slot * width, views[7].buf, (size_t)width * sizeof(float));
-        entropies[slot] = entropy;
-        samples[slot] = sample;
-        if (views[5].obj)
-            relate(slots, (Py_ssize_t)*filled, slot, width,
-                   views[4].obj ? (const float *)views[4].buf + label * width : NULL, all,
-                   (float *)views[5].buf + label * all * all);
-        if (views[6].obj) average(slots, (Py_ssize_t)*filled, width, (float *)views[6].buf + label * width);
-    }
-    result = PyLong_FromSsize_t(slot);
+    result = PyLong_FromSsize_t(enter(&memory, label, views[7].buf, entropy, sample));
 done:
     release(views, 8);
     return result;

@@ -1,11 +1,10 @@
 /* What predictions say: softmax, the confident views of an image, entropies. */
-#include "arrays.h"
-#include "hot.h"
+#include "parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static void softmax(const float *dots, float scale, Py_ssize_t classes, float *out)
+void softmax(const float *dots, float scale, ptrdiff_t classes, float *out)
 {
     float highest = dots[0] * scale, total = 0;
     for (Py_ssize_t k = 1; k < classes; k++)

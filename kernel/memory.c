@@ -1,9 +1,7 @@
 /* Rows against queries: plain, slot by slot, and the class centres that attend to a query. */
-#include "arrays.h"
-#include "hot.h"
+#include "parts.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define BLOCK 48 /* queries that pass over a row while it is near */
 
@@ -32,7 +30,7 @@ done:
     return result;
 }
 
-static int counts_fit(const Py_buffer *counts, Py_ssize_t shots)
+int counts_fit(const Py_buffer *counts, Py_ssize_t shots)
 {
     const int64_t *filled = counts->buf;
     for (Py_ssize_t k = 0; k < counts->shape[0]; k++)
@@ -71,6 +69,45 @@ done:
     return result;
 }
 
+void slots_near(const Memory *memory, const float *query, float *near)
+{
+    ptrdiff_t shots = memory->shots, width = memory->width;
+    memset(near, 0, (size_t)(memory->classes * shots) * sizeof(float));
+    for (ptrdiff_t k = 0; k < memory->classes; k++)
+        hot->rows_by_queries(memory->slots + k * shots * width, (ptrdiff_t)memory->filled[k], query, 1, width,
+                             near + k * shots, shots);
+}
+
+void attend(const Memory *memory, const float *near, const float *text_dots, float sharpness, float *weights, float *out)
+{
+    ptrdiff_t classes = memory->classes, shots = memory->shots, slots = shots + (text_dots != NULL);
+    const float *gram = memory->gram;
+    memset(weights, 0, (size_t)(classes * slots) * sizeof(float));
+    for (ptrdiff_t k = 0; k < classes; k++, near += shots, weights += slots, gram += slots * slots) {
+        float along = 0, square;
+        for (int64_t slot = 0; slot < memory->filled[k]; slot++) {
+            weights[slot] = expf(-sharpness * (1 - near[slot]));
+            along += weights[slot] * near[slot];
+        }
+        if (text_dots) {
+            weights[shots] = expf(-sharpness * (1 - text_dots[k]));
+            along += weights[shots] * text_dots[k];
+        }
+        /* A text alone is what most classes have for long. */
+        if (!memory->filled[k]) square = text_dots ? weights[shots] * (weights[shots] * gram[slots * slots - 1]) : 0;
+        else square = hot->square(weights, gram, slots);
+        out[k] = square > 0 ? along / sqrtf(square) : 0;
+    }
+}
+
+void vote(const float *near, const int64_t *filled, ptrdiff_t classes, ptrdiff_t shots, float sharpness, float *out)
+{
+    for (ptrdiff_t k = 0; k < classes; k++, near += shots) {
+        out[k] = 0;
+        for (int64_t slot = 0; slot < filled[k]; slot++) out[k] += expf(-sharpness * (1 - near[slot]));
+    }
+}
+
 /* attend(near [K, L], text [K] or None, count [K], gram [K, S, S], sharpness, weights [K, S], out [K]): each slot, and
    the text behind them, weighs exp(-sharpness·(1 - its dot with the query)); out is the cosine of the query with each
    class's weighted sum, which is not built; 0 where nothing weighs. S is L, or L + 1 with texts. */
@@ -84,28 +121,11 @@ PyObject *kernel_attend(PyObject *self UNUSED, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "OOOOfOO:attend", &o[0], &o[1], &o[2], &o[3], &sharpness, &o[4], &o[5])) return NULL;
     if (take(o, views, forms, 6) < 0) return NULL;
     Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1], slots = shots + (views[1].obj != NULL);
-    const float *near = views[0].buf, *text = views[1].buf, *gram = views[3].buf;
-    const int64_t *filled = views[2].buf;
-    float *weights = views[4].buf, *out = views[5].buf;
     const Extent extents[] = {{1, 0, classes}, {2, 0, classes}, {3, 0, classes}, {3, 1, slots}, {3, 2, slots},
                               {4, 0, classes}, {4, 1, slots},   {5, 0, classes}, {-1, 0, 0}};
     if (have_extents(views, forms, extents) < 0 || counts_fit(&views[2], shots) < 0) goto done;
-    memset(weights, 0, (size_t)(classes * slots) * sizeof(float));
-    for (Py_ssize_t k = 0; k < classes; k++, near += shots, weights += slots, gram += slots * slots) {
-        float along = 0, square;
-        for (int64_t slot = 0; slot < filled[k]; slot++) {
-            weights[slot] = expf(-sharpness * (1 - near[slot]));
-            along += weights[slot] * near[slot];
-        }
-        if (text) {
-            weights[shots] = expf(-sharpness * (1 - text[k]));
-            along += weights[shots] * text[k];
-        }
-        /* A text alone is what most classes have for long. */
-        if (!filled[k]) square = text ? weights[shots] * (weights[shots] * gram[slots * slots - 1]) : 0;
-        else square = hot->square(weights, gram, slots);
-        out[k] = square > 0 ? along / sqrtf(square) : 0;
-    }
+    Memory memory = {.classes = classes, .shots = shots, .filled = views[2].buf, .gram = views[3].buf};
+    attend(&memory, views[0].buf, views[1].buf, sharpness, views[4].buf, views[5].buf);
     result = Py_NewRef(Py_None);
 done:
     release(views, 6);
@@ -152,15 +172,9 @@ PyObject *kernel_vote(PyObject *self UNUSED, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "OOfO:vote", &o[0], &o[1], &sharpness, &o[2])) return NULL;
     if (take(o, views, forms, 3) < 0) return NULL;
     Py_ssize_t classes = views[0].shape[0], shots = views[0].shape[1];
-    const float *near = views[0].buf;
-    const int64_t *filled = views[1].buf;
     const Extent extents[] = {{1, 0, classes}, {2, 0, classes}, {-1, 0, 0}};
     if (have_extents(views, forms, extents) < 0 || counts_fit(&views[1], shots) < 0) goto done;
-    for (Py_ssize_t k = 0; k < classes; k++, near += shots) {
-        float sum = 0;
-        for (int64_t slot = 0; slot < filled[k]; slot++) sum += expf(-sharpness * (1 - near[slot]));
-        ((float *)views[2].buf)[k] = sum;
-    }
+    vote(views[0].buf, views[1].buf, classes, shots, sharpness, views[2].buf);
     result = Py_NewRef(Py_None);
 done:
     release(views, 3);

@@ -28,6 +28,8 @@ static PyMethodDef functions[] = {
     {"build", kernel_build, METH_VARARGS, "From similarities to cliques."},
     {"lengths", kernel_lengths, METH_VARARGS, "Lengths of the sums of the cliques' rows."},
     {"select", kernel_select, METH_VARARGS, "Nodes of the nearest cliques, and their scores."},
+    {"advance_attending", kernel_advance_attending, METH_VARARGS, "A step of a space whose centres attend."},
+    {"advance_mean", kernel_advance_mean, METH_VARARGS, "A step of a space whose centres are means."},
     {"absorb", kernel_absorb, METH_VARARGS, "Let samples enter class sums."},
     {"compare", kernel_compare, METH_VARARGS, "What class sums say of samples."},
     {"measure", kernel_measure, METH_VARARGS, "Products of class sums with a sample, a mean and themselves."},

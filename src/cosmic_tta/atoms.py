@@ -42,12 +42,16 @@ class Atoms:
                 self.places[label, slot] = self.used
                 self.used += 1
             new.append((label, slot))
-        if self.used > len(self.products):
-            room = np.empty((2 * self.used - len(self.texts),) * 2, np.float32)
-            room[: len(self.products), : len(self.products)] = self.products
-            self.products = room
+        self.make_room(self.used)
         for label, slot in new:
             COMPILED.acquaint(self.texts, cache.slots, cache.count, self.places, label, slot, self.products)
+
+    def make_room(self, atoms: int) -> None:
+        """Have room for the products of so many, and for more to come."""
+        if atoms > len(self.products):
+            room = np.empty((2 * atoms - len(self.texts),) * 2, np.float32)
+            room[: len(self.products), : len(self.products)] = self.products
+            self.products = room
 
     def compose(self, memory: ClassMemory, attention: Attention, similarity: Array) -> None:
         """Bring the similarities of the centres up to date, in the lower triangle of those of all nodes."""

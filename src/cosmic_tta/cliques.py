@@ -39,14 +39,18 @@ def cliques_of(
     A node that is not present stays alone.
     """
     nodes = len(similarity.features) if present is None else int(present.sum())
-    keep = max(1, min(density.pairs(nodes), nodes * (nodes - 1) // 2))
-    control = ("threshold", "degree", "degeneracy").index(density.control)
     bounds = (-1 if common is None else common, max_cliques, LOOKS_PER_CLIQUE * max_cliques)
-    found = similarity.cliques(control, density.value, keep, present, *bounds)
+    found = similarity.cliques(*search(density, nodes), present, *bounds)
     if found is not None:
         return _read(*found)
     graph = first_order(similarity, density, present)
     return maximal_cliques(graph if common is None else second_order(graph, common), max_cliques)
+
+
+def search(density: Density, nodes: int) -> tuple[int, float, int]:
+    """Say for the kernel what a graph's density is controlled by, its value, and how many pairs tell the threshold."""
+    control = ("threshold", "degree", "degeneracy").index(density.control)
+    return control, density.value, max(1, min(density.pairs(nodes), nodes * (nodes - 1) // 2))
 
 
 def maximal_cliques(graph: Graph, max_cliques: int = MAX_CLIQUES) -> Cliques:

@@ -42,22 +42,22 @@ class Similarity:
         keeps = COMPILED is not None and len(features) <= KEPT_NODES
         self._matrix = np.empty((len(features), len(features)), np.float32) if keeps else None
         # The same features, sixteen nodes side by side: [n / 16, D, 16].
-        self._panels = np.zeros(((len(features) + 15) // 16 * keeps, features.shape[1], 16), np.float32)
+        self.panels = np.zeros(((len(features) + 15) // 16 * keeps, features.shape[1], 16), np.float32)
         self._fresh = False
-        self._floor = -np.inf  # a similarity above which the last list was long enough: the next one begins there
+        self.floor = -np.inf  # a similarity above which the last list was long enough: the next one begins there
 
     def refresh(self, changed: Bools) -> None:
         """Take note that the features of some nodes are others now, [n]."""
         if self._matrix is not None:
             changed = changed if self._fresh else np.ones_like(changed)
-            COMPILED.refresh(self.features, changed, self._panels, self._matrix)
+            COMPILED.refresh(self.features, changed, self.panels, self._matrix)
             self._fresh = True
 
     def cliques(self, control: int, value: float, keep: int, present: Bools | None, *bounds: int) -> Any:
         """Go all the way from the kept matrix to the cliques in one call; None where no matrix is kept."""
         if self.kept is None:
             return None
-        *found, self._floor = COMPILED.build(self.kept, present, control, value, keep, self._floor, *bounds)
+        *found, self.floor = COMPILED.build(self.kept, present, control, value, keep, self.floor, *bounds)
         return found
 
     @property

@@ -38,7 +38,7 @@ class Nodes:
         self.similarity = Similarity(unit(self.rows) if cosine else self.rows)
         self.stale: set[tuple[int, int]] = set()  # classes whose node changed in the memory, and the slot; -1: none
         self.written = True  # whether the rows are up to date, or only the similarities
-        self._atoms: Atoms | None = None
+        self.atoms: Atoms | None = None
 
     def update(self, rule: Centring, memory: ClassMemory, attention: Attention | None) -> None:
         """Bring the visual nodes and the similarities up to date."""
@@ -66,14 +66,14 @@ class Nodes:
             if self.cosine:
                 np.copyto(features[self.texts :], visual, where=(count > 0)[:, None])
         if matrix is None or not few:
-            self._atoms = None
+            self.atoms = None
             similarity.refresh(np.concatenate([np.zeros(self.texts, bool), count > 0]))
             return
-        if self._atoms is None:
-            self._atoms = Atoms(rule, memory, features[: self.texts], matrix[: self.texts, : self.texts])
+        if self.atoms is None:
+            self.atoms = Atoms(rule, memory, features[: self.texts], matrix[: self.texts, : self.texts])
         else:
-            self._atoms.meet(memory, self.stale)
-        self._atoms.compose(memory, attention, matrix)
+            self.atoms.meet(memory, self.stale)
+        self.atoms.compose(memory, attention, matrix)
 
 
 @dataclass
@@ -183,13 +183,21 @@ class Space:
 
     def settle(self, queries: Queries, hyper: HyperClasses, nodes: Nodes, attention: Attention | None) -> None:
         """Use the hyper-classes of a graph that was just built."""
-        self.hyper = hyper
-        written = attention is not None and nodes.written
-        # Centres that attend to the query are others for the next one: all have moved.
-        if written and len(self.was):
-            np.copyto(self.was, nodes.rows[nodes.texts :])
-        elif written or len(self.moved):
-            visual = nodes.rows[nodes.texts :] if written else nodes.rows[:0]
-            self.moved, self.was = np.arange(len(visual)), visual.copy()
-        self.mixed = self.mixed[:0] if written or attention is None else attention.weights
         queries.forget("was")
+        if attention is None or not nodes.written:
+            self.settle_on(hyper, None if attention is None else attention.weights)
+            return
+        # Centres that attend to the query are others for the next one: all have moved.
+        self.hyper, self.mixed, visual = hyper, self.mixed[:0], nodes.rows[nodes.texts :]
+        if len(self.was):
+            np.copyto(self.was, visual)
+        else:
+            self.moved, self.was = np.arange(len(visual)), visual.copy()
+
+    def settle_on(self, hyper: HyperClasses, weights: Array | None) -> None:
+        """Use the hyper-classes of a graph whose nodes stand in the memory, or can be mixed from it by the weights."""
+        self.hyper = hyper
+        if len(self.moved):
+            self.moved, self.was = self.moved[:0].copy(), self.was[:0].copy()
+        if weights is not None:
+            self.mixed = weights

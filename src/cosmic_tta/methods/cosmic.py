@@ -12,13 +12,15 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
+from cosmic_tta.advance import Advanced, Offer, Wanted, advance_attending, advance_mean, attending_nodes, mean_nodes
 from cosmic_tta.ahead import LOOK_AHEAD, Ahead, Queries
-from cosmic_tta.cliques import MAX_CLIQUES, cliques_of
+from cosmic_tta.cliques import LOOKS_PER_CLIQUE, MAX_CLIQUES, cliques_of, search
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.graph import Density, grown_threshold
 from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding, Score
+from cosmic_tta.kernel import COMPILED
 from cosmic_tta.ops import (
     Array,
     Bools,
@@ -123,6 +125,13 @@ class Branch(NamedTuple):
     nearest: Nearest
     near: Array | None  # [K, L] products of the slots with the image, where they were looked up
 
+    @classmethod
+    def of(cls, done: Advanced) -> Branch:
+        """Take over what a space said in one go."""
+        nearest = done.nearest
+        assert nearest.scores is not None
+        return cls(nearest.scores, nearest.inliers, done.hyper, nearest, done.near)
+
 
 @final
 @dataclass(frozen=True)
@@ -218,52 +227,83 @@ class Cosmic(Method[CosmicState]):
         return answers
 
     def _score(self, state: CosmicState, sample: Sample, text_dots: Array, ahead: Ahead, learn: bool) -> Prediction:
-        task, scale = state.task, state.task.logit_scale
-
         # Zero-shot, the confident views, the pseudo-label.
-        look = confident_look(text_dots, scale, self.confident, sample.clip)
-        zero_shot, label, surprise = look.probabilities[0], look.label, look.entropy
+        look = confident_look(text_dots, state.task.logit_scale, self.confident, sample.clip)
+        zero_shot = look.probabilities[0]
 
         # CSS: the sample enters the CLIP cache; texts and visual centres answer.
-        rule, space, due = self._css_rule, state.css, self._due(state, self._css_rule)
-        if learn:
-            feature = sample.plain if self.stored == "plain" else look.feature
-            took = space.learn(ahead.clip, label, feature, surprise, state.seen, due)
-            due = took if due is None else due
-        answer = space.answer(ahead.clip, text_dots[0])
-        clip_cache = class_probabilities(answer.cosine, scale)
+        feature = sample.plain if self.stored == "plain" else look.feature
+        css, clip_cache = self._css(
+            state, Offer(feature, look.label, look.entropy, state.seen), text_dots, ahead, learn
+        )
+        parts = {"zero_shot": zero_shot, "clip_cache": clip_cache, "css": clip_cache}
+        branches = {"css": css}
+
+        # AFV: the same with the auxiliary feature, without texts.
+        afv = None
+        if state.afv is not None and ahead.aux is not None and sample.aux is not None:
+            label, surprise = look.label, look.entropy
+            if learn and self.aux_label == "joint":
+                label, surprise = joint_look(zero_shot, clip_cache)
+            offer = Offer(sample.aux, label, surprise, state.seen)
+            branches["afv"], aux_cache = self._afv(state, state.afv, offer, text_dots, ahead.aux, learn)
+            if aux_cache is not None:
+                parts["aux_cache"] = aux_cache
+            parts["afv"] = afv = branches["afv"].scores
+
+        fused = fuse(zero_shot, css.scores, afv, self.weights)
+        parts["css"] = fused.css
+        return Prediction(fused.scores, parts, self._explain(state, sample, fused.label, branches))
+
+    def _css(
+        self, state: CosmicState, offer: Offer, text_dots: Array, ahead: Ahead, learn: bool
+    ) -> tuple[Branch, Array]:
+        """Let the CLIP space take a sample, and return its answer and that of its cache alone, [K]."""
+        task, space, queries, rule = state.task, state.css, ahead.clip, self._css_rule
+        due, took = self._due(state, rule), None
+        if learn and due is not False and self._at_once and len(queries.rows) == 1:
+            nodes = attending_nodes(space)
+            if nodes is not None:
+                wanted = self._wanted(rule, state.seen, nodes)
+                done = advance_attending(space, nodes, task, offer, queries.rows[0], text_dots[0], wanted)
+                if done is not None:
+                    return Branch.of(done), done.probabilities
+                took = False
+        if learn and took is None:
+            took = space.learn(queries, offer.label, offer.feature, offer.entropy, offer.sample, due)
+        due = took if due is None else due
+        answer = space.answer(queries, text_dots[0])
         cosine = np.concatenate([text_dots[0] * task.text_length, answer.cosine])  # [2K]
         there = None
         if not (self.empty_scores or self.text_slot):
             there = np.concatenate([np.ones(task.classes, bool), space.memory.cache.count > 0])
-        css = self._branch(state, space, rule, task.text, answer, cosine, there, ahead.clip, due, learn)
-        parts = {"zero_shot": zero_shot, "clip_cache": clip_cache}
-        branches = {"css": css}
+        branch = self._branch(state, space, rule, task.text, answer, cosine, there, queries, due, learn)
+        return branch, class_probabilities(answer.cosine, task.logit_scale)
 
-        # AFV: the same with the auxiliary feature, without texts.
-        if state.afv is not None and ahead.aux is not None and sample.aux is not None:
-            rule, space, due = self._afv_rule, state.afv, self._due(state, self._afv_rule)
-            if learn:
-                if self.aux_label == "joint":
-                    label, surprise = joint_look(zero_shot, clip_cache)
-                took = space.learn(ahead.aux, label, sample.aux, surprise, state.seen, due)
-                due = took if due is None else due
-            answer = space.answer(ahead.aux, text_dots[0], slots=self.aux_cache)
-            if answer.near is not None and self.aux_cache:
-                parts["aux_cache"] = class_probabilities(space.memory.vote(answer.near, self.beta), self.alpha)
-            there = None
-            if not self.empty_scores or not state.seen:
-                there = space.memory.cache.count > 0
-                if self.empty_scores and there.any():
-                    there = None
-            branches["afv"] = self._branch(
-                state, space, rule, None, answer, answer.cosine, there, ahead.aux, due, learn
-            )
-            parts["afv"] = branches["afv"].scores
-
-        fused = fuse(zero_shot, css.scores, parts.get("afv"), self.weights)
-        parts["css"] = fused.css
-        return Prediction(fused.scores, parts, self._explain(state, sample, fused.label, branches))
+    def _afv(
+        self, state: CosmicState, space: Space, offer: Offer, text_dots: Array, queries: Queries, learn: bool
+    ) -> tuple[Branch, Array | None]:
+        """Let the auxiliary space take a sample, and return its answer and, if asked for, that of its cache alone."""
+        rule = self._afv_rule
+        due, took = self._due(state, rule), None
+        if learn and due is not False and self._at_once and self.aux_cache and len(queries.rows) == 1:
+            nodes = mean_nodes(space)
+            if nodes is not None:
+                done = advance_mean(space, nodes, offer, self._wanted(rule, state.seen, nodes))
+                if done is not None:
+                    return Branch.of(done), done.probabilities
+                took = False
+        if learn and took is None:
+            took = space.learn(queries, offer.label, offer.feature, offer.entropy, offer.sample, due)
+        due = took if due is None else due
+        answer, aux_cache = space.answer(queries, text_dots[0], slots=self.aux_cache), None
+        if self.aux_cache and answer.near is not None:
+            aux_cache = class_probabilities(space.memory.vote(answer.near, self.beta), self.alpha)
+        there = None
+        if not self.empty_scores or not state.seen:
+            there = space.memory.cache.count > 0
+            there = None if self.empty_scores and there.any() else there
+        return self._branch(state, space, rule, None, answer, answer.cosine, there, queries, due, learn), aux_cache
 
     def _branch(
         self, state: CosmicState, space: Space, rule: Rule, texts: Array | None, answer: Answer, cosine: Array,
@@ -304,14 +344,29 @@ class Cosmic(Method[CosmicState]):
 
     def _hyper_classes(self, nodes: Nodes, there: Bools | None, rule: Rule, seen: int) -> HyperClasses:
         """Build the graph of the nodes that are there; one that is not stays alone."""
-        if self.graph == "threshold":
-            density = Density("threshold", grown_threshold(rule.threshold, self.growth, seen))
-        else:
-            density = Density(self.graph, rule.degree if self.graph == "degree" else rule.degeneracy)
         present = None if there is None or there.all() else there
         common = self.common if self.order == 2 else None
-        cliques = cliques_of(nodes.similarity, density, present, common, self.max_cliques)
+        cliques = cliques_of(nodes.similarity, self._density(rule, seen), present, common, self.max_cliques)
         return HyperClasses.of(cliques, nodes.rows, cosine=self.cosine)
+
+    def _density(self, rule: Rule, seen: int) -> Density:
+        if self.graph == "threshold":
+            return Density("threshold", grown_threshold(rule.threshold, self.growth, seen))
+        return Density(self.graph, rule.degree if self.graph == "degree" else rule.degeneracy)
+
+    @cached_property
+    def _at_once(self) -> bool:
+        """Whether the kernel can make a learning step of either space in one call."""
+        centres = self.centre == "attention" and self.text_slot and self.aux_centre == "mean"
+        plain = not (self.unit_aux_centres or self.cosine)
+        return COMPILED is not None and centres and plain and self.empty_scores and self.score == "exponential"
+
+    def _wanted(self, rule: Rule, seen: int, nodes: Nodes) -> Wanted:
+        similarity = nodes.similarity
+        asked = search(self._density(rule, seen), len(similarity.features))
+        common = self.common if self.order == 2 else -1
+        bounds = (similarity.floor, common, self.max_cliques, LOOKS_PER_CLIQUE * self.max_cliques)
+        return Wanted(*asked, *bounds, self.ratio, self.rounding == "ceil", self.alpha, self.beta)
 
     def _explain(
         self, state: CosmicState, sample: Sample, answer: int, branches: Mapping[str, Branch]
