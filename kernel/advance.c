@@ -14,9 +14,9 @@ typedef struct {
 } Wanted;
 
 #define WANTED(w)                                                                                                          \
-    &(w).density.control, &(w).density.value, &(w).density.keep, &(w).density.floor, &(w).density.common,                  \
+    &(w).density.floor, &(w).density.control, &(w).density.value, &(w).density.keep, &(w).density.common,                  \
         &(w).density.most_cliques, &(w).density.most_looks, &(w).ratio, &(w).up, &(w).factor, &(w).sharpness
-#define WANTED_FORMAT "idnfLLLdpff"
+#define WANTED_FORMAT "fidnLLLdpff"
 
 /* → slot, used, floor, nodes, sizes, shares, complete, affinities, keep */
 static PyObject *answered(const float *similarity, Py_ssize_t nodes, Wanted *wanted, const float *cosine, uint8_t *inliers,
@@ -58,7 +58,7 @@ static int can_enter(const Memory *memory, const Py_buffer *count, Py_ssize_t la
 /* advance_attending(slots [K, L, D], entropies [K, L], samples [K, L], count [K], text [K, D], gram [K, S, S],
    texts [K, D], places [K, L], products [a, a], shares [K], similarity [2K, 2K], feature [D], query [D], text_dots [K],
    lengths [K], near [K, L], weights [K, S], cosine [2K], probabilities [K], inliers [2K], scores [2K],
-   label, entropy, sample, used, attention, scale, control … most_looks as for `build`, ratio, up, factor, sharpness)
+   label, entropy, sample, used, attention, scale, floor, control, value, keep, common, most_cliques, most_looks, ratio, up, factor, sharpness)
    → slot, used, floor, nodes, sizes, shares, complete, affinities, keep; or None, where the memory does not take the
    sample: then nothing is changed. S is L + 1. A text's node has its class's text's direction and its own length. */
 PyObject *kernel_advance_attending(PyObject *self UNUSED, PyObject *arguments)
@@ -115,8 +115,7 @@ PyObject *kernel_advance_attending(PyObject *self UNUSED, PyObject *arguments)
     softmax(cosine + classes, scale, classes, views[18].buf);
     Made made = {classes,      shots,        classes,      atoms,   used,        nodes,
                  views[8].buf, views[7].buf, views[3].buf, weights, views[9].buf};
-    acquaint(&made, views[6].buf, memory.slots, width, label, slot);
-    if (compose(&made, views[10].buf) < 0) {
+    if (acquaint(&made, views[6].buf, memory.slots, width, label, slot) < 0 || compose(&made, views[10].buf) < 0) {
         PyErr_NoMemory();
         goto done;
     }
@@ -128,7 +127,7 @@ done:
 
 /* advance_mean(slots [K, L, D], entropies [K, L], samples [K, L], count [K], means [K, D], rows [K, D], features [K, D],
    panels [ceil(K / 16), D, 16], similarity [K, K], feature [D], near [K, L], votes [K], cosine [K], inliers [K],
-   scores [K], label, entropy, sample, control … most_looks as for `build`, ratio, up, factor, sharpness)
+   scores [K], label, entropy, sample, floor … as there, ratio, up, factor, sharpness)
    → as advance_attending. Both `rows` and `features` are the means, the latter as the last graph knew them; the sample is
    the query; `votes` is the softmax of what each class's slots add up to, times the factor, at the same sharpness. */
 PyObject *kernel_advance_mean(PyObject *self UNUSED, PyObject *arguments)

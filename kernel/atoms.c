@@ -23,22 +23,22 @@ int have_places(const Py_buffer *count, const Py_buffer *places, Py_ssize_t text
     return 0;
 }
 
-void acquaint(const Made *made, const float *texts, const float *slots, ptrdiff_t width, ptrdiff_t label, ptrdiff_t slot)
+int acquaint(const Made *made, const float *texts, const float *slots, ptrdiff_t width, ptrdiff_t label, ptrdiff_t slot)
 {
     ptrdiff_t shots = made->shots, atoms = made->atoms, own = made->places[label * shots + slot];
     const float *feature = slots + (label * shots + slot) * width;
-    float *row = made->products + own * atoms, near[16];
+    float *row = made->products + own * atoms, *near = malloc((size_t)(made->classes * shots) * sizeof(float));
+    if (!near) return -1;
     hot->rows_by_queries(texts, made->texts, feature, 1, width, row, made->texts);
     for (ptrdiff_t text = 0; text < made->texts; text++) made->products[text * atoms + own] = row[text];
+    hot->slots_by_query(slots, made->filled, made->classes, shots, feature, width, near);
     for (ptrdiff_t k = 0; k < made->classes; k++)
-        for (ptrdiff_t from = 0; from < made->filled[k]; from += 16) {
-            ptrdiff_t number = made->filled[k] - from < 16 ? (ptrdiff_t)made->filled[k] - from : 16;
-            hot->rows_by_queries(slots + (k * shots + from) * width, number, feature, 1, width, near, number);
-            for (ptrdiff_t at = 0; at < number; at++) {
-                ptrdiff_t other = made->places[k * shots + from + at];
-                row[other] = made->products[other * atoms + own] = near[at];
-            }
+        for (ptrdiff_t at = k * shots; at < k * shots + made->filled[k]; at++) {
+            ptrdiff_t other = made->places[at];
+            row[other] = made->products[other * atoms + own] = near[at];
         }
+    free(near);
+    return 0;
 }
 
 /* acquaint(texts [t, D], slots [K, L, D], count [K], places [K, L], label, slot, products [a, a]): bring the products of
@@ -63,8 +63,7 @@ PyObject *kernel_acquaint(PyObject *self UNUSED, PyObject *arguments)
     }
     Made made = {.classes = classes, .shots = shots, .texts = texts, .atoms = atoms, .products = views[4].buf,
                  .places = views[3].buf, .filled = filled};
-    acquaint(&made, views[0].buf, views[1].buf, width, label, slot);
-    result = Py_NewRef(Py_None);
+    result = acquaint(&made, views[0].buf, views[1].buf, width, label, slot) < 0 ? PyErr_NoMemory() : Py_NewRef(Py_None);
 done:
     release(views, 5);
     return result;

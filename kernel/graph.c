@@ -116,18 +116,21 @@ void refresh(const float *features, ptrdiff_t nodes, ptrdiff_t width, const uint
                 p++;
                 continue;
             }
-            if (high > 2 || p + 4 > count) {
+            if (high > 2) {
                 hot->tile(rows, panels + p * stride, width, out);
                 for (ptrdiff_t r = 0; r < high; r++)
                     for (ptrdiff_t c = 0; c < 16; c++) put(matrix, nodes, moved[r], p * 16 + c, out[r * 16 + c]);
                 p++;
-            } else {
-                for (ptrdiff_t r = 0; r < high; r++) {
-                    hot->line(rows[r], panels + p * stride, stride, width, out);
-                    for (ptrdiff_t c = 0; c < 64; c++) put(matrix, nodes, moved[r], p * 16 + c, out[c]);
-                }
-                p += 4;
+                continue;
             }
+            const float *four[4];
+            ptrdiff_t wide = count - p < 4 ? count - p : 4;
+            for (ptrdiff_t panel = 0; panel < 4; panel++) four[panel] = panels + (p + (panel < wide ? panel : 0)) * stride;
+            for (ptrdiff_t r = 0; r < high; r++) {
+                hot->line(rows[r], four, width, out);
+                for (ptrdiff_t c = 0; c < 16 * wide; c++) put(matrix, nodes, moved[r], p * 16 + c, out[c]);
+            }
+            p += wide;
         }
         high = 0;
     }

@@ -53,10 +53,13 @@ typedef struct {
     /* out[q * stride + r] = rows[r] · queries[q]; both lie one after the other. */
     void (*rows_by_queries)(const float *rows, ptrdiff_t count, const float *queries, ptrdiff_t number, ptrdiff_t width,
                             float *out, ptrdiff_t stride);
+    /* out[k * shots + s] = slot s of class k · query, for the filled slots; eight of them at a time, of whatever class. */
+    void (*slots_by_query)(const float *slots, const int64_t *filled, ptrdiff_t classes, ptrdiff_t shots, const float *query,
+                           ptrdiff_t width, float *out);
     /* out[r * 16 + c] = rows[r] · column c, for six rows anywhere and a panel of sixteen columns [width, 16]. */
     void (*tile)(const float *const *rows, const float *panel, ptrdiff_t width, float *out);
-    /* out[c] = row · column c of four panels, `stride` apart. */
-    void (*line)(const float *row, const float *panels, ptrdiff_t stride, ptrdiff_t width, float *out);
+    /* out[c] = row · column c of four panels, anywhere. */
+    void (*line)(const float *row, const float *const *panels, ptrdiff_t width, float *out);
     /* The squared length of a weighted sum of slots, from their dots with each other. */
     float (*square)(const float *weights, const float *gram, ptrdiff_t slots);
     /* The weighted sum of slots, and of a text if there is one, at unit length. */

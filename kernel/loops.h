@@ -5,8 +5,12 @@ static void NAME(rows_by_queries)(const float *rows, ptrdiff_t count, const floa
                                   ptrdiff_t width, float *out, ptrdiff_t stride)
 {
     if (number == 1) {
+        const float *eight[8];
         ptrdiff_t row = 0;
-        for (; row + 8 <= count; row += 8) NAME(tile_8x1)(rows + row * width, queries, width, out + row);
+        for (; row + 8 <= count; row += 8) {
+            for (int r = 0; r < 8; r++) eight[r] = rows + (row + r) * width;
+            NAME(tile_8x1)(eight, queries, width, out + row);
+        }
         for (; row < count; row++) out[row] = NAME(dot)(rows + row * width, queries, width);
         return;
     }
@@ -25,6 +29,24 @@ static void NAME(rows_by_queries)(const float *rows, ptrdiff_t count, const floa
                         high == 4 && wide == 3 ? tile[r * 3 + c] : NAME(dot)(left[r], right[c], width);
         }
     }
+}
+
+static void NAME(slots_by_query)(const float *slots, const int64_t *filled, ptrdiff_t classes, ptrdiff_t shots,
+                                 const float *query, ptrdiff_t width, float *out)
+{
+    const float *rows[8];
+    float *to[8], near[8];
+    int high = 0;
+    for (ptrdiff_t k = 0; k < classes; k++)
+        for (int64_t slot = 0; slot < filled[k]; slot++) {
+            rows[high] = slots + (k * shots + slot) * width;
+            to[high++] = out + k * shots + slot;
+            if (high < 8) continue;
+            NAME(tile_8x1)(rows, query, width, near);
+            for (int r = 0; r < 8; r++) *to[r] = near[r];
+            high = 0;
+        }
+    for (int r = 0; r < high; r++) *to[r] = NAME(dot)(rows[r], query, width);
 }
 
 static float NAME(square)(const float *weights, const float *gram, ptrdiff_t slots)
@@ -275,5 +297,5 @@ done:
     return outcome;
 }
 
-static const Hot NAME(hot) = {NAME(rows_by_queries), NAME(tile_6x16), NAME(tile_1x64), NAME(square), NAME(mix),
+static const Hot NAME(hot) = {NAME(rows_by_queries), NAME(slots_by_query), NAME(tile_6x16), NAME(tile_1x64), NAME(square), NAME(mix),
                               NAME(weigh),           NAME(length),          NAME(collect),  NAME(second_order), NAME(cliques)};

@@ -71,11 +71,8 @@ done:
 
 void slots_near(const Memory *memory, const float *query, float *near)
 {
-    ptrdiff_t shots = memory->shots, width = memory->width;
-    memset(near, 0, (size_t)(memory->classes * shots) * sizeof(float));
-    for (ptrdiff_t k = 0; k < memory->classes; k++)
-        hot->rows_by_queries(memory->slots + k * shots * width, (ptrdiff_t)memory->filled[k], query, 1, width,
-                             near + k * shots, shots);
+    memset(near, 0, (size_t)(memory->classes * memory->shots) * sizeof(float));
+    hot->slots_by_query(memory->slots, memory->filled, memory->classes, memory->shots, query, memory->width, near);
 }
 
 void attend(const Memory *memory, const float *near, const float *text_dots, float sharpness, float *weights, float *out)

@@ -41,7 +41,7 @@ typedef struct {
 } Made;
 
 /* Bring the products of one slot's atom up to date, and the similarities of centres; -1 if there is no memory. */
-void acquaint(const Made *made, const float *texts, const float *slots, ptrdiff_t width, ptrdiff_t label, ptrdiff_t slot);
+int acquaint(const Made *made, const float *texts, const float *slots, ptrdiff_t width, ptrdiff_t label, ptrdiff_t slot);
 int compose(const Made *made, float *similarity);
 int have_places(const Py_buffer *count, const Py_buffer *places, Py_ssize_t texts, Py_ssize_t atoms);
 

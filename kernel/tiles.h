@@ -26,25 +26,26 @@ static inline float NAME(dot)(const float *row, const float *column, ptrdiff_t w
     return NAME(total)(&sum, row, column, whole, width);
 }
 
-/* Eight rows, one after the other from `rows` on, with one column. */
-static inline void NAME(tile_8x1)(const float *rows, const float *column, ptrdiff_t width, float *out)
+/* Eight rows, anywhere, with one column. */
+static inline void NAME(tile_8x1)(const float *const *rows, const float *column, ptrdiff_t width, float *out)
 {
     Lanes s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, s4 = {0}, s5 = {0}, s6 = {0}, s7 = {0}, left, right;
+    const float *r0 = rows[0], *r1 = rows[1], *r2 = rows[2], *r3 = rows[3];
+    const float *r4 = rows[4], *r5 = rows[5], *r6 = rows[6], *r7 = rows[7];
     ptrdiff_t whole = width - width % LANES;
     for (ptrdiff_t d = 0; d < whole; d += LANES) {
-        const float *row = rows + d;
         LOAD(right, column + d);
-        LOAD(left, row); ADD_PRODUCT(s0, left, right); row += width;
-        LOAD(left, row); ADD_PRODUCT(s1, left, right); row += width;
-        LOAD(left, row); ADD_PRODUCT(s2, left, right); row += width;
-        LOAD(left, row); ADD_PRODUCT(s3, left, right); row += width;
-        LOAD(left, row); ADD_PRODUCT(s4, left, right); row += width;
-        LOAD(left, row); ADD_PRODUCT(s5, left, right); row += width;
-        LOAD(left, row); ADD_PRODUCT(s6, left, right); row += width;
-        LOAD(left, row); ADD_PRODUCT(s7, left, right);
+        LOAD(left, r0 + d); ADD_PRODUCT(s0, left, right);
+        LOAD(left, r1 + d); ADD_PRODUCT(s1, left, right);
+        LOAD(left, r2 + d); ADD_PRODUCT(s2, left, right);
+        LOAD(left, r3 + d); ADD_PRODUCT(s3, left, right);
+        LOAD(left, r4 + d); ADD_PRODUCT(s4, left, right);
+        LOAD(left, r5 + d); ADD_PRODUCT(s5, left, right);
+        LOAD(left, r6 + d); ADD_PRODUCT(s6, left, right);
+        LOAD(left, r7 + d); ADD_PRODUCT(s7, left, right);
     }
     const Lanes sums[8] = {s0, s1, s2, s3, s4, s5, s6, s7};
-    for (int r = 0; r < 8; r++) out[r] = NAME(total)(&sums[r], rows + r * width, column, whole, width);
+    for (int r = 0; r < 8; r++) out[r] = NAME(total)(&sums[r], rows[r], column, whole, width);
 }
 
 /* Four rows with three columns, all anywhere, into out[row * 3 + column]. */
@@ -101,10 +102,10 @@ static void NAME(tile_6x16)(const float *const *rows, const float *panel, ptrdif
 }
 #undef SCALED_ROW
 
-/* One row with four panels, `stride` apart, into out[column], 64 of them. */
-static void NAME(tile_1x64)(const float *row, const float *panels, ptrdiff_t stride, ptrdiff_t width, float *out)
+/* One row with four panels, anywhere, into out[column], 64 of them. */
+static void NAME(tile_1x64)(const float *row, const float *const *panels, ptrdiff_t width, float *out)
 {
-    const float *p0 = panels, *p1 = p0 + stride, *p2 = p1 + stride, *p3 = p2 + stride;
+    const float *p0 = panels[0], *p1 = panels[1], *p2 = panels[2], *p3 = panels[3];
     for (ptrdiff_t from = 0; from < width;) {
         Lanes s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0}, s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0}, c;
         float left;

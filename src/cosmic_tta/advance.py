@@ -26,20 +26,9 @@ class Offer(NamedTuple):
     sample: int
 
 
-class Wanted(NamedTuple):
-    """How the graph is built (as for `cliques_of`), and what its hyper-classes are asked."""
-
-    control: int
-    value: float
-    keep: int
-    floor: float
-    common: int
-    max_cliques: int
-    max_looks: int
-    ratio: float
-    up: bool
-    factor: float
-    sharpness: float
+# How a graph is built and what its hyper-classes are asked: control, value and pairs (see `search`), common neighbours,
+# most cliques, most looks; ratio, whether it is rounded up, factor and sharpness of the scores.
+Wanted = tuple[int, float, int, int, int, int, float, bool, float, float]
 
 
 class Advanced(NamedTuple):
@@ -89,7 +78,8 @@ def advance_attending(
         cache.slots, cache.entropy, cache.sample, cache.count, space.rule.text, gram,
         atoms.texts, atoms.places, atoms.products, atoms.shares, similarity.kept,
         offer.feature, query, text_dots, task.text_length, near, weights, cosine, probabilities, inliers, scores,
-        offer.label, offer.entropy, offer.sample, atoms.used, space.rule.sharpness, task.logit_scale, *wanted,
+        offer.label, offer.entropy, offer.sample, atoms.used, space.rule.sharpness, task.logit_scale,
+        similarity.floor, *wanted,
     )  # fmt: skip
     if told is None:
         return None
@@ -110,7 +100,7 @@ def advance_mean(space: Space, nodes: Nodes, offer: Offer, wanted: Wanted) -> Ad
     told = COMPILED.advance_mean(
         cache.slots, cache.entropy, cache.sample, cache.count, memory.centres, memory.nodes,
         similarity.features, similarity.panels, similarity.kept, offer.feature, near, votes, cosine, inliers, scores,
-        offer.label, offer.entropy, offer.sample, *wanted,
+        offer.label, offer.entropy, offer.sample, similarity.floor, *wanted,
     )  # fmt: skip
     if told is None:
         return None

@@ -264,7 +264,7 @@ class Cosmic(Method[CosmicState]):
         if learn and due is not False and self._at_once and len(queries.rows) == 1:
             nodes = attending_nodes(space)
             if nodes is not None:
-                wanted = self._wanted(rule, state.seen, nodes)
+                wanted = self._wanted(rule, state.seen, 2 * task.classes)
                 done = advance_attending(space, nodes, task, offer, queries.rows[0], text_dots[0], wanted)
                 if done is not None:
                     return Branch.of(done), done.probabilities
@@ -289,7 +289,7 @@ class Cosmic(Method[CosmicState]):
         if learn and due is not False and self._at_once and self.aux_cache and len(queries.rows) == 1:
             nodes = mean_nodes(space)
             if nodes is not None:
-                done = advance_mean(space, nodes, offer, self._wanted(rule, state.seen, nodes))
+                done = advance_mean(space, nodes, offer, self._wanted(rule, state.seen, state.task.classes))
                 if done is not None:
                     return Branch.of(done), done.probabilities
                 took = False
@@ -361,12 +361,20 @@ class Cosmic(Method[CosmicState]):
         plain = not (self.unit_aux_centres or self.cosine)
         return COMPILED is not None and centres and plain and self.empty_scores and self.score == "exponential"
 
-    def _wanted(self, rule: Rule, seen: int, nodes: Nodes) -> Wanted:
-        similarity = nodes.similarity
-        asked = search(self._density(rule, seen), len(similarity.features))
-        common = self.common if self.order == 2 else -1
-        bounds = (similarity.floor, common, self.max_cliques, LOOKS_PER_CLIQUE * self.max_cliques)
-        return Wanted(*asked, *bounds, self.ratio, self.rounding == "ceil", self.alpha, self.beta)
+    def _wanted(self, rule: Rule, seen: int, nodes: int) -> Wanted:
+        """Say how a graph of so many nodes is built and asked; the same in every step, but for a growing threshold."""
+        known = self._known_wants.get((rule, nodes))
+        if known is None:
+            common, looks = self.common if self.order == 2 else -1, LOOKS_PER_CLIQUE * self.max_cliques
+            asked, up = search(self._density(rule, seen), nodes), self.rounding == "ceil"
+            known = (*asked, common, self.max_cliques, looks, self.ratio, up, self.alpha, self.beta)
+            if self.graph != "threshold":
+                self._known_wants[rule, nodes] = known
+        return known
+
+    @cached_property
+    def _known_wants(self) -> dict[tuple[Rule, int], Wanted]:
+        return {}
 
     def _explain(
         self, state: CosmicState, sample: Sample, answer: int, branches: Mapping[str, Branch]
