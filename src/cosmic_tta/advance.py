@@ -37,7 +37,7 @@ class Advanced(NamedTuple):
     hyper: HyperClasses
     nearest: Nearest
     probabilities: Array  # [K] of the cache alone
-    near: Array  # [K, L] products of the slots with the image
+    near: Array  # [K, L] products of the slots with the image, until the next step
 
 
 def attending_nodes(space: Space) -> Nodes | None:
@@ -71,9 +71,11 @@ def advance_attending(
     cache, gram = memory.cache, memory.gram
     assert atoms is not None
     assert gram is not None
-    shape, empty = cache.sample.shape, np.empty
-    near, weights, cosine = empty(shape, np.float32), empty(gram.shape[:2], np.float32), empty(2 * shape[0], np.float32)
-    probabilities, inliers, scores = empty(shape[0], np.float32), empty(2 * shape[0], bool), np.empty_like(cosine)
+    classes = len(cache.count)
+    near, cosine = nodes.rooms(cache)
+    weights = space.mixed if len(space.mixed) else np.empty(gram.shape[:2], np.float32)
+    probabilities, inliers = np.empty(classes, np.float32), np.empty(2 * classes, bool)
+    scores = np.empty(2 * classes, np.float32)
     told = COMPILED.advance_attending(
         cache.slots, cache.entropy, cache.sample, cache.count, space.rule.text, gram,
         atoms.texts, atoms.places, atoms.products, atoms.shares, similarity.kept,
@@ -94,9 +96,9 @@ def advance_mean(space: Space, nodes: Nodes, offer: Offer, wanted: Wanted) -> Ad
     """Let a space of plain means take a sample; None if it does not, then nothing has changed."""
     memory, similarity = space.memory, nodes.similarity
     cache = memory.cache
-    shape, empty = cache.sample.shape, np.empty
-    near, votes, cosine = empty(shape, np.float32), empty(shape[0], np.float32), empty(shape[0], np.float32)
-    inliers, scores = empty(shape[0], bool), np.empty_like(cosine)
+    classes = len(cache.count)
+    near, cosine = nodes.rooms(cache)
+    votes, inliers, scores = np.empty(classes, np.float32), np.empty(classes, bool), np.empty(classes, np.float32)
     told = COMPILED.advance_mean(
         cache.slots, cache.entropy, cache.sample, cache.count, memory.centres, memory.nodes,
         similarity.features, similarity.panels, similarity.kept, offer.feature, near, votes, cosine, inliers, scores,

@@ -58,13 +58,18 @@ class Ahead:
     """Samples that are known beforehand: what can be looked up for all of them at once."""
 
     def __init__(self, task: Task, samples: Sequence[Sample]) -> None:
-        one = samples[0] if len(samples) == 1 else None
-        self.clip = Queries(one.clip[:1] if one else np.stack([sample.plain for sample in samples]))
-        aux = [sample.aux for sample in samples if sample.aux is not None]
-        self.aux = Queries(aux[0][None] if one else np.stack(aux)) if aux else None
         self._samples = samples
+        if len(samples) == 1:
+            clip, aux = samples[0].clip, samples[0].aux
+            self.clip = Queries(clip[:1])
+            self.aux = None if aux is None else Queries(aux[None])
+        else:
+            clip = np.concatenate([sample.clip for sample in samples])
+            self.clip = Queries(np.stack([sample.plain for sample in samples]))
+            looks = [sample.aux for sample in samples if sample.aux is not None]
+            self.aux = Queries(np.stack(looks)) if looks else None
         # The views of a block lie one after the other: [sum of V, K] with the texts.
-        self._products = dots(task.unit_text, one.clip if one else np.concatenate([s.clip for s in samples]))
+        self._products = dots(task.unit_text, clip)
 
     def __iter__(self) -> Iterator[tuple[Sample, Array]]:
         """Yield sample after sample with the products of its views and the texts, [V, K]."""

@@ -27,7 +27,7 @@ class ClassCache:
     def empty(cls, classes: int, shots: int, dim: int) -> ClassCache:
         """Make a cache with every slot free."""
         return cls(
-            slots=np.zeros((classes, shots, dim), np.float32),
+            slots=np.full((classes, shots, dim), 0, np.float32),  # written, so that no step waits for memory
             entropy=np.full((classes, shots), np.inf, np.float32),
             sample=np.full((classes, shots), -1, np.int64),
             count=np.zeros(classes, np.int64),

@@ -9,6 +9,7 @@ import numpy as np
 
 from cosmic_tta.ahead import Queries
 from cosmic_tta.atoms import MOST_SAMPLES, Atoms
+from cosmic_tta.cache import ClassCache
 from cosmic_tta.core import DERIVED
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.hyperclass import Attention, Centring, ClassMemory, HyperClasses
@@ -39,6 +40,13 @@ class Nodes:
         self.stale: set[tuple[int, int]] = set()  # classes whose node changed in the memory, and the slot; -1: none
         self.written = True  # whether the rows are up to date, or only the similarities
         self.atoms: Atoms | None = None
+        self._rooms: tuple[Array, Array] | None = None
+
+    def rooms(self, cache: ClassCache) -> tuple[Array, Array]:
+        """Return room for a query's products with the slots [K, L] and the nodes [n], the same in every step."""
+        if self._rooms is None:
+            self._rooms = np.empty(cache.sample.shape, np.float32), np.empty(len(self.rows), np.float32)
+        return self._rooms
 
     def update(self, rule: Centring, memory: ClassMemory, attention: Attention | None) -> None:
         """Bring the visual nodes and the similarities up to date."""
