@@ -143,7 +143,7 @@ PyObject *kernel_advance_mean(PyObject *self UNUSED, PyObject *arguments)
     Py_ssize_t label;
     long long sample;
     float entropy;
-    uint8_t *changed = NULL;
+    int64_t *some = NULL;
     Wanted wanted;
     if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOOOOOOnfL" WANTED_FORMAT ":advance_mean", &o[0], &o[1], &o[2], &o[3], &o[4],
                           &o[5], &o[6], &o[7], &o[8], &o[9], &o[10], &o[11], &o[12], &o[13], &o[14], &label, &entropy, &sample,
@@ -160,8 +160,8 @@ PyObject *kernel_advance_mean(PyObject *self UNUSED, PyObject *arguments)
     Memory memory = {classes,      shots,        width, views[0].buf, views[1].buf,
                      views[2].buf, views[3].buf, NULL,  NULL,         views[4].buf};
     if (can_enter(&memory, &views[3], label, &wanted, classes) < 0) goto done;
-    changed = calloc((size_t)classes, 1);
-    if (!changed) {
+    some = malloc((size_t)classes * (sizeof(int64_t) + 1));
+    if (!some) {
         PyErr_NoMemory();
         goto done;
     }
@@ -176,12 +176,17 @@ PyObject *kernel_advance_mean(PyObject *self UNUSED, PyObject *arguments)
     slots_near(&memory, views[9].buf, near);
     vote(near, memory.filled, classes, shots, wanted.sharpness, views[11].buf);
     softmax(views[11].buf, wanted.factor, classes, views[11].buf);
-    hot->rows_by_queries(views[5].buf, classes, views[9].buf, 1, width, cosine, classes);
+    /* A class without samples is a zero row, and so are its products. */
+    memset(cosine, 0, (size_t)classes * sizeof(float));
+    for (Py_ssize_t k = 0; k < classes; k++) some[k] = memory.filled[k] > 0;
+    hot->slots_by_query(views[5].buf, some, classes, 1, views[9].buf, width, cosine);
+    uint8_t *changed = (uint8_t *)(some + classes);
+    memset(changed, 0, (size_t)classes);
     changed[label] = 1;
     refresh(views[6].buf, classes, width, changed, views[7].buf, views[8].buf);
     result = answered(views[8].buf, classes, &wanted, cosine, views[13].buf, views[14].buf, slot, 0);
 done:
-    free(changed);
+    free(some);
     release(views, ARRAYS);
     return result;
 }

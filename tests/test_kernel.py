@@ -54,6 +54,8 @@ def places() -> Any:
     return np.arange(4, 12, dtype=np.int32).reshape(4, 2)  # behind four texts
 
 
+WANTED = [-1.0, 1, 2.0, 6, 1, 10, 1000, 0.2, False, 2.0, 5.0]
+
 # A call that works for every function; each array in it is then spoiled in every way.
 CALLS: dict[str, list[Any]] = {
     "dots": [floats(5, 3), floats(2, 3), floats(2, 5)],
@@ -83,12 +85,23 @@ CALLS: dict[str, list[Any]] = {
     "build": [floats(4, 4), bools(4), 1, 2.0, 6, -1.0, 1, 10, 1000],
     "lengths": [floats(4, 3), ints(2), ints(2), floats(2)],
     "select": [floats(4), ints(2), ints(2), floats(2), 1, floats(2), bools(4), floats(4), 2.0, 5.0, floats(4)],
+    "advance_attending": [
+        floats(4, 2, 3), floats(4, 2), ints(4, 2), ints(4), floats(4, 3), floats(4, 3, 3), floats(4, 3), places(),
+        floats(13, 13), floats(4), floats(8, 8), floats(3), floats(3), floats(4), floats(4), floats(4, 2), floats(4, 3),
+        floats(8), floats(4), bools(8), floats(8), 3, 0.5, 7, 12, 5.5, 100.0, *WANTED,
+    ],
+    "advance_mean": [
+        floats(4, 2, 3), floats(4, 2), ints(4, 2), ints(4), floats(4, 3), floats(4, 3), floats(4, 3), floats(1, 3, 16),
+        floats(4, 4), floats(3), floats(4, 2), floats(4), floats(4), bools(4), floats(4), 3, 0.5, 7, *WANTED,
+    ],
 }  # fmt: skip
 WRITTEN = {
     "dots": [2], "slot_dots": [3], "attend": [5, 6], "learn": [0, 1, 2, 3, 5, 6], "vote": [3], "mix": [4],
     "softmax": [2], "look": [3, 5], "refresh": [2, 3], "products": [2], "collect": [4, 5, 6], "connect": [4],
     "connect_above": [4], "second_order": [2], "lengths": [3], "select": [5, 6, 10],
     "fuse": [6, 7], "acquaint": [6], "compose": [6],
+    "advance_attending": [0, 1, 2, 3, 5, 7, 8, 10, 15, 16, 17, 18, 19, 20],
+    "advance_mean": [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14],
 }  # fmt: skip
 
 
@@ -209,6 +222,26 @@ def test_an_array_between_the_places_of_its_items_is_refused() -> None:
         ("compose", 6, floats(4, 4)),
         ("compose", 6, floats(3, 3)),
         ("compose", 6, floats(9, 9)),
+        ("advance_attending", 21, 4),
+        ("advance_attending", 21, -1),
+        ("advance_attending", 3, np.array([0, 1, 3, 1])),
+        ("advance_attending", 3, np.array([0, 1, -1, 1])),
+        ("advance_attending", 7, places() + 8),
+        ("advance_attending", 7, places() - 2),
+        ("advance_attending", 24, 13),
+        ("advance_attending", 24, 3),
+        ("advance_attending", 24, -(2**63)),
+        ("advance_attending", 28, 3),
+        ("advance_attending", 29, float("nan")),
+        ("advance_attending", 30, 0),
+        ("advance_attending", 34, 2.0),
+        ("advance_attending", 34, float("nan")),
+        ("advance_mean", 15, 4),
+        ("advance_mean", 15, -1),
+        ("advance_mean", 3, np.array([0, 1, 3, 1])),
+        ("advance_mean", 19, -1),
+        ("advance_mean", 21, 2**62),
+        ("advance_mean", 25, -0.5),
         ("products", 1, 2**63 - 1),
         ("collect", 1, 2**63 - 1),
         ("connect_above", 1, 2**63 - 1),

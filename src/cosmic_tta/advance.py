@@ -42,13 +42,12 @@ class Advanced(NamedTuple):
 
 def attending_nodes(space: Space) -> Nodes | None:
     """Return the nodes of a space whose centres attend, if the next graph can be built in one call."""
-    nodes, memory = space.nodes, space.memory
+    nodes = space.nodes
     atoms = None if nodes is None else nodes.atoms
     if nodes is None or atoms is None or atoms.used - len(atoms.texts) >= MOST_SAMPLES:
         return None
     if nodes.stale:
-        atoms.meet(memory, nodes.stale)
-        nodes.stale.clear()
+        nodes.meet(space.rule, space.memory)
     atoms.make_room(atoms.used + 1)
     return nodes
 

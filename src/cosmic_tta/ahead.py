@@ -69,7 +69,7 @@ class Ahead:
             looks = [sample.aux for sample in samples if sample.aux is not None]
             self.aux = Queries(np.stack(looks)) if looks else None
         # The views of a block lie one after the other: [sum of V, K] with the texts.
-        self._products = dots(task.unit_text, clip)
+        self.products = dots(task.unit_text, clip)
 
     def __iter__(self) -> Iterator[tuple[Sample, Array]]:
         """Yield sample after sample with the products of its views and the texts, [V, K]."""
@@ -79,4 +79,4 @@ class Ahead:
             if self.aux is not None:
                 self.aux.at = at
             start, end = end, end + len(sample.clip)
-            yield sample, self._products[start:end]
+            yield sample, self.products[start:end]

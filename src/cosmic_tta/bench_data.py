@@ -115,9 +115,10 @@ def full(method: Method[Any], stream: Stream) -> Any:
     """
     state: State = method.init(stream.task)
     if isinstance(state, CosmicState) and isinstance(method, Cosmic):
-        _fill(state.css.memory, state.css.rule, stream)
-        if state.afv is not None:
-            _fill(state.afv.memory, state.afv.rule, stream, aux=True)
+        for space in (state.css, state.afv):
+            if space is not None:
+                _fill(space.memory, space.rule, stream, aux=space is state.afv)
+                space.nodes = None  # they know nothing of it
         most = stream.task.classes * max(method.shots, method.aux_shots)
         state.seen = (most // method.rebuild_every + 1) * method.rebuild_every  # the next step builds the graphs
     elif isinstance(state, DmnState):

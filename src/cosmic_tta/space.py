@@ -63,6 +63,18 @@ class Nodes:
             self.similarity.refresh(changed)
         self.stale.clear()
 
+    def meet(self, rule: Centring, memory: ClassMemory) -> Atoms:
+        """Bring the products of texts and samples up to date, where a matrix is kept."""
+        if self.atoms is None:
+            matrix = self.similarity.kept
+            assert matrix is not None
+            texts = self.similarity.features[: self.texts]
+            self.atoms = Atoms(rule, memory, texts, matrix[: self.texts, : self.texts])
+        else:
+            self.atoms.meet(memory, self.stale)
+        self.stale.clear()
+        return self.atoms
+
     def _attend(self, rule: Centring, memory: ClassMemory, attention: Attention) -> None:
         count, similarity = memory.cache.count, self.similarity
         features, matrix = similarity.features, similarity.kept
@@ -77,11 +89,7 @@ class Nodes:
             self.atoms = None
             similarity.refresh(np.concatenate([np.zeros(self.texts, bool), count > 0]))
             return
-        if self.atoms is None:
-            self.atoms = Atoms(rule, memory, features[: self.texts], matrix[: self.texts, : self.texts])
-        else:
-            self.atoms.meet(memory, self.stale)
-        self.atoms.compose(memory, attention, matrix)
+        self.meet(rule, memory).compose(memory, attention, matrix)
 
 
 @dataclass
@@ -177,13 +185,27 @@ class Space:
         memory, rule = self.memory, self.rule
         nodes: Nodes | None = vars(self).pop("nodes", None)  # in one go, for threads
         if nodes is None:
-            blank = np.zeros_like(memory.cache.slots[:, 0]) if rule.text is None else rule.text
-            nodes = Nodes(texts, blank if memory.nodes is None else memory.nodes, cosine)
+            nodes = self._make_nodes(texts, cosine)
         nodes.update(rule, memory, attention)
         return nodes
 
+    def _make_nodes(self, texts: Array | None, cosine: bool) -> Nodes:
+        memory, text = self.memory, self.rule.text
+        if memory.nodes is not None:
+            return Nodes(texts, memory.nodes, cosine)
+        return Nodes(texts, np.zeros_like(memory.cache.slots[:, 0]) if text is None else text, cosine)
+
+    def prepare(self, texts: Array | None, cosine: bool) -> None:
+        """Make the nodes before the first sample comes, with what the texts alone tell, where similarities are kept."""
+        nodes = self._make_nodes(texts, cosine)
+        if nodes.similarity.kept is not None:
+            if self.rule.kind == "attention":
+                nodes.meet(self.rule, self.memory)
+            self.nodes = nodes
+
     def validate(self) -> None:
         """Refuse nodes of before that cannot be."""
+        self.nodes = None  # those of an empty memory
         classes = len(self.memory.cache.count)
         sound = len(self.moved) == len(self.was) == len(np.unique(self.moved)) and len(self.mixed) in (0, classes)
         if not sound or ((self.moved < 0) | (self.moved >= classes)).any() or (self.mixed < 0).any():

@@ -207,15 +207,17 @@ class Cosmic(Method[CosmicState]):
         text = task.unit_text if self.text_slot else None
         centring = Centring(self.centre, self.attention_beta, self.ema_decay, text=text)
         css = Space.empty(task.classes, self.shots, task.dim, centring)
+        css.prepare(task.text, self.cosine)
         if task.aux_dim is None:
             return CosmicState(task, seen=0, css=css, afv=None)
         centring = Centring(self.aux_centre, self.attention_beta, self.ema_decay, unit=self.unit_aux_centres)
         afv = Space.empty(task.classes, self.aux_shots, task.aux_dim, centring)
+        afv.prepare(None, self.cosine)
         return CosmicState(task, seen=0, css=css, afv=afv)
 
     def _predict(self, state: CosmicState, sample: Sample, *, learn: bool) -> Prediction:
         ahead = Ahead(state.task, [sample])
-        return next(self._score(state, sample, text_dots, ahead, learn) for sample, text_dots in ahead)
+        return self._score(state, sample, ahead.products, ahead, learn)
 
     def _block(self, state: CosmicState, samples: list[Sample]) -> list[Prediction]:
         answers = []

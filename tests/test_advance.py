@@ -1,0 +1,108 @@
+"""A step of a space in one call: the answers and the state of one part after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosmic_tta import make_method
+from cosmic_tta.kernel import COMPILED
+from cosmic_tta.methods.cosmic import Cosmic
+from cosmic_tta.state import state_digest
+from cosmic_tta.synthetic import superclass_pack
+
+compiled = pytest.mark.skipif(COMPILED is None, reason="the compiled kernel is not in use")
+
+
+def twins(**parameters: Any) -> tuple[Cosmic, Cosmic]:
+    """The same method twice, the second made to go part by part."""
+    one, other = make_method("cosmic@official", **parameters), make_method("cosmic@official", **parameters)
+    assert isinstance(one, Cosmic)
+    assert isinstance(other, Cosmic)
+    assert one._at_once == (COMPILED is not None)
+    other.__dict__["_at_once"] = False
+    return one, other
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"shots": 2, "aux_shots": 3, "rebuild_every": 5},  # full soon: some samples are not taken
+        {"shots": 2, "aux_shots": 2, "rebuild": "always"},
+        {"graph": "degeneracy", "order": 1, "ratio": 0.7, "rounding": "ceil"},
+        {"graph": "threshold", "threshold": 0.6, "growth": 1e-3},
+        {"stored": "plain", "aux_cache": False},
+    ],
+)
+def test_in_one_call_or_part_by_part_is_the_same(parameters: dict[str, Any]) -> None:
+    pack = superclass_pack(seed=9, images=160, superclasses=4, members=4, views=3, dim=40, aux_dim=32)
+    method, parts = twins(**parameters)
+    mine, other = method.init(pack.task()), parts.init(pack.task())
+    for index in range(len(pack)):
+        sample = pack.sample(index)
+        one, two = method.step(mine, sample), parts.step(other, sample)
+        assert one.parts.keys() == two.parts.keys()
+        for name, part in one.parts.items():
+            np.testing.assert_array_equal(part, two.parts[name], err_msg=f"sample {index}, {name}")
+        assert one.why == two.why
+        if index % 20 == 0:
+            assert state_digest(mine) == state_digest(other)
+            np.testing.assert_array_equal(method.peek(mine, sample).scores, parts.peek(other, sample).scores)
+            assert state_digest(mine) == state_digest(other)
+
+
+def test_past_the_last_kept_product_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cosmic_tta.advance.MOST_SAMPLES", 40)
+    monkeypatch.setattr("cosmic_tta.space.MOST_SAMPLES", 40)
+    pack = superclass_pack(seed=9, images=70, superclasses=4, members=4, views=1, dim=40, aux_dim=32)
+    method, parts = twins()
+    mine, other = method.init(pack.task()), parts.init(pack.task())
+    for index in range(len(pack)):
+        sample = pack.sample(index)
+        np.testing.assert_array_equal(method.step(mine, sample).scores, parts.step(other, sample).scores)
+
+
+@compiled
+@given(st.integers(0, 2**32))
+def test_no_value_of_a_float_harms(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    special = [0, 1, -1, 0.5, np.nan, np.inf, -np.inf, 1e38, 1e-40]
+
+    def floats(*shape: int) -> Any:
+        return rng.choice(special, shape).astype(np.float32)
+
+    wanted = (-np.inf, int(rng.integers(3)), 2.0, 6, 1, 10, 1000, 0.5, True, 2.0, 5.0)
+    count, places = np.array([0, 1, 2, 1]), np.arange(4, 12, dtype=np.int32).reshape(4, 2)
+    memory = [floats(4, 2, 3), floats(4, 2), np.ones((4, 2), np.int64), count]
+    entropy = float(floats(1)[0])
+    COMPILED.advance_attending(
+        *memory, floats(4, 3), floats(4, 3, 3), floats(4, 3), places, floats(13, 13), floats(4), floats(8, 8),
+        floats(3), floats(3), floats(4), floats(4), floats(4, 2), floats(4, 3), floats(8), floats(4), np.ones(8, bool),
+        floats(8),
+        int(rng.integers(4)), entropy, 7, 12, 5.5, 100.0, *wanted,
+    )  # fmt: skip
+    COMPILED.advance_mean(
+        *memory, floats(4, 3), floats(4, 3), floats(4, 3), floats(1, 3, 16), floats(4, 4), floats(3), floats(4, 2),
+        floats(4), floats(4), np.ones(4, bool), floats(4), int(rng.integers(4)), entropy, 7, *wanted,
+    )  # fmt: skip
+
+
+@compiled
+def test_what_is_refused_changes_nothing() -> None:
+    memory: list[Any] = [np.ones((4, 2, 3), np.float32), np.ones((4, 2), np.float32)]
+    memory += [np.ones((4, 2), np.int64), np.ones(4, np.int64)]
+    before = [array.copy() for array in memory]
+    shapes = [(4, 3), (4, 3), (4, 3), (1, 3, 16), (4, 4), (3,), (4, 2), (4,), (4,)]
+    rest = [np.ones(shape, np.float32) for shape in shapes]
+    with pytest.raises(ValueError, match="cannot be"):
+        COMPILED.advance_mean(
+            *memory, *rest, np.ones(4, bool), np.ones(4, np.float32), 1, 0.5, 7,
+            -1.0, 5, 2.0, 6, 1, 10, 1000, 0.5, True, 2.0, 5.0,
+        )  # fmt: skip
+    for now, then in zip(memory, before, strict=True):
+        np.testing.assert_array_equal(now, then)
