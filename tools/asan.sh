@@ -28,8 +28,8 @@ export ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$folder" COSMIC_TTA_KERNEL=on PYT
 cd "$root"
 build
 check tools/compare_cliques.py --graphs "${GRAPHS:-10000}"
-check -m pytest -q -p no:cacheprovider -p no:xdist tests/test_kernel.py tests/test_tally.py tests/test_graph.py tests/test_cliques.py
+check -m pytest -q -p no:cacheprovider -p no:xdist tests/test_kernel.py tests/test_tally.py tests/test_graph.py tests/test_cliques.py tests/test_atoms.py tests/test_advance.py
 # The loops as other processors and compilers have them.
 build -DPLAIN_C
 check tools/compare_cliques.py --graphs 1000 --seed 1
-check -m pytest -q -p no:cacheprovider -p no:xdist tests/test_kernel.py tests/test_tally.py
+check -m pytest -q -p no:cacheprovider -p no:xdist tests/test_kernel.py tests/test_tally.py tests/test_advance.py

@@ -39,7 +39,7 @@ class Similarity:
 
     def __init__(self, features: Array) -> None:
         self.features = features  # [n, D]
-        keeps = COMPILED is not None and len(features) <= KEPT_NODES
+        keeps = is_kept(len(features))
         self._matrix = np.empty((len(features), len(features)), np.float32) if keeps else None
         # The same features, sixteen nodes side by side: [n / 16, D, 16].
         self.panels = np.zeros(((len(features) + 15) // 16 * keeps, features.shape[1], 16), np.float32)
@@ -100,6 +100,11 @@ class Similarity:
                 edges = _lower(block, start, present) & (block > np.float32(threshold))
                 connect(graph, np.add(np.nonzero(edges), [[start], [0]]).astype(np.int32))
         return graph
+
+
+def is_kept(nodes: int) -> bool:
+    """Say whether the similarities of so many nodes are kept from one graph to the next."""
+    return COMPILED is not None and nodes <= KEPT_NODES
 
 
 def empty_graph(nodes: int) -> Graph:

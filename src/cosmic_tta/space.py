@@ -14,7 +14,7 @@ from cosmic_tta.core import DERIVED
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.hyperclass import Attention, Centring, ClassMemory, HyperClasses
 from cosmic_tta.ops import Array, Ints, dots, unit
-from cosmic_tta.similarity import Similarity
+from cosmic_tta.similarity import Similarity, is_kept
 
 
 class Answer(NamedTuple):
@@ -197,8 +197,10 @@ class Space:
 
     def prepare(self, texts: Array | None, cosine: bool) -> None:
         """Make the nodes before the first sample comes, with what the texts alone tell, where similarities are kept."""
-        nodes = self._make_nodes(texts, cosine)
-        if nodes.similarity.kept is not None:
+        classes = len(self.memory.cache.count)
+        if is_kept(classes if texts is None else len(texts) + classes):
+            nodes = self._make_nodes(texts, cosine)
+            nodes.similarity.refresh(np.ones(len(nodes.rows), bool))
             if self.rule.kind == "attention":
                 nodes.meet(self.rule, self.memory)
             self.nodes = nodes
