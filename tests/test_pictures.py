@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import random
 import struct
 import zlib
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, features
 from tiny import picture
 
 from cosmic_tta.errors import PictureError
@@ -114,7 +115,7 @@ def test_an_animation_gives_its_first_frame() -> None:
         (saved(picture(7), "JPEG")[:300], "truncated or damaged"),
         (saved(picture(7))[:80], "truncated or damaged"),
         (png_head(13000, 13000), "13000 x 13000 pixels; at most 25 megapixels"),
-        (png_head(60000, 60000), "3600000000 pixels.*decompression bomb"),
+        (png_head(60000, 60000), "60000 x 60000 pixels; at most 25 megapixels"),
         (png_head(1, 25_000_001), "25000001 pixels"),
     ],
 )
@@ -147,3 +148,28 @@ def test_damaged_bytes_never_raise_anything_else(data: st.DataObject) -> None:
     for damaged in (bytes(good), bytes(good[:cut])):
         with contextlib.suppress(PictureError):
             assert open_picture(damaged).mode == "RGB"
+
+
+def test_damage_of_any_kind_is_one_kind_of_error() -> None:
+    chance = random.Random(0)
+    exif = Image.Exif()
+    exif[0x112] = 6
+    plain = Image.effect_mandelbrot((50, 40), (-2, -1, 1, 1), 20).convert("RGB")
+    for kind in ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", *(["AVIF"] if features.check("avif") else [])):
+        stream = io.BytesIO()
+        plain.save(stream, kind, **({} if kind in ("GIF", "BMP") else {"exif": exif}))
+        for _ in range(150):
+            data = bytearray(stream.getvalue())
+            for _ in range(chance.choice((1, 4, 16))):
+                data[chance.randrange(min(len(data), 400))] = chance.randrange(256)
+            with contextlib.suppress(PictureError):
+                assert open_picture(bytes(data)).mode == "RGB"
+
+
+def test_our_bound_counts_not_that_of_pillow() -> None:
+    stream = io.BytesIO()
+    Image.new("1", (20_000, 10_000)).save(stream, "PNG")
+    with pytest.raises(PictureError, match="20000 x 10000 pixels; at most 25 megapixels"):
+        open_picture(stream.getvalue())
+    with pytest.raises(Image.DecompressionBombError):
+        Image.open(stream)  # a user's own pictures keep to Pillow's

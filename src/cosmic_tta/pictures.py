@@ -23,7 +23,7 @@ SUFFIXES = frozenset(
 )
 DEEP_MODES = ("I", "I;16", "I;16B", "I;16L", "F")  # more than eight bits a channel
 
-_WARNINGS = threading.Lock()  # what warnings are shown is one setting for all threads
+_SETTINGS = threading.Lock()  # warnings and Pillow's own bound are settings of all threads
 
 Source = str | os.PathLike[str] | bytes
 
@@ -55,32 +55,25 @@ def open_picture(source: Source, *, max_pixels: int = MAX_PIXELS) -> Image.Image
         raise PictureError(f"{name}: is no picture in a known format.") from error
     except Image.DecompressionBombError as error:
         raise PictureError(f"{name}: is refused ({error})") from error
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-        EOFError,
-        IndexError,
-        KeyError,
-        MemoryError,
-        OverflowError,
-        TypeError,
-    ) as error:
-        # Pillow's decoders raise any of these on damaged files.
+    except Exception as error:  # Pillow's decoders raise any kind on damaged files, RuntimeError and struct.error too
         raise PictureError(f"{name}: is truncated or damaged ({error}).") from error
 
 
 def _open(data: bytes) -> Image.Image:
-    """Read a picture's head. Pillow's warning of a bomb is not for us: the size is checked next, by a bound of ours."""
-    with _WARNINGS, warnings.catch_warnings():
+    """Read a picture's head. Pillow's bound against bombs is not for us: the size is checked next, by one of ours."""
+    with _SETTINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return Image.open(io.BytesIO(data))
+        bound, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            return Image.open(io.BytesIO(data))
+        finally:
+            Image.MAX_IMAGE_PIXELS = bound
 
 
 def _upright(picture: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(picture)
-    except (OSError, SyntaxError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError):
+    except Exception:  # any kind, as above
         return picture  # metadata that cannot be read says nothing about the orientation
 
 
