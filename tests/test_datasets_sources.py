@@ -153,6 +153,21 @@ def test_a_link_in_a_circle_ends(tmp_path: Path) -> None:
     assert [item.key for item in data.items] == ["cat/1.jpg"]
 
 
+def test_links_add_only_what_is_found_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture(tmp_path / "a" / "cat" / "inner" / "1.jpg")
+    picture(tmp_path / "a" / "dog" / "2.jpg")
+    picture(tmp_path / "elsewhere" / "3.jpg")
+    (tmp_path / "a" / "cat" / "above").symlink_to(tmp_path / "a")
+    (tmp_path / "a" / "cat" / "beside").symlink_to(tmp_path / "a" / "cat" / "inner")
+    (tmp_path / "a" / "cat" / "more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "a" / "cat" / "self").symlink_to("self")
+    (tmp_path / "a" / "self").symlink_to("self")
+    monkeypatch.chdir(tmp_path)
+    for folder in (Path("a"), tmp_path / "a"):
+        keys = [item.key for item in open_source(folder).items]
+        assert keys == ["cat/inner/1.jpg", "cat/more/3.jpg", "dog/2.jpg"]
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     for name in ("b.jpg", "sub/a.jpg", "c.jpg"):
@@ -191,6 +206,13 @@ def test_a_table_of_numbers(table: Path, tmp_path: Path) -> None:
         open_source(table, split="val")
     write(table, "path", "b.jpg")
     assert seen(open_source(table, classes_file=tmp_path / "names.txt")) == [("b.jpg", None)]
+
+
+def test_only_the_labels_of_a_split_must_be_numbers(table: Path) -> None:
+    write(table, "path,label,class_name,split", "b.jpg,0,cat,test", "c.jpg,1,dog,test", "sub/a.jpg,,dog,train")
+    data = open_source(table)
+    assert data.class_names == ("cat", "dog")
+    assert [item.label for item in data.items] == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -62,23 +62,27 @@ def checked_split(split: str) -> str:
 def subfolders(folder: Path) -> list[str]:
     """Return the names of the folders in a folder, in natural order; hidden ones are left out."""
     with _scan(folder) as entries:
-        return sorted((entry.name for entry in entries if not _hidden(entry.name) and entry.is_dir()), key=natural)
+        return sorted((entry.name for entry in entries if not _hidden(entry.name) and _is_folder(entry)), key=natural)
 
 
 def pictures_in(folder: Path, *, deep: bool = False) -> Pictures:
     """Find the pictures in a folder, and with `deep` in the folders below it."""
     found: list[str] = []
     ignored = 0
-    waiting, seen = [""], {os.path.realpath(folder)}
-    while waiting:
-        inner = waiting.pop()
+    top, seen = os.path.realpath(folder), set()
+    waiting, links = [""], list[str]()
+    while waiting or links:
+        # Links come last: what they lead to may have been found by its own name, or lie above and lead in a circle.
+        inner = waiting.pop() if waiting else links.pop()
+        real = os.path.realpath(folder / inner)
+        if real in seen or (real != top and f"{top}{os.sep}".startswith(f"{real.rstrip(os.sep)}{os.sep}")):
+            continue
+        seen.add(real)
         with _scan(folder / inner) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
-                    if deep and not _hidden(entry.name) and real not in seen:  # a link may lead in a circle
-                        seen.add(real)
-                        waiting.append(f"{inner}{entry.name}/")
+            for entry in sorted(entries, key=lambda entry: str(entry.name)):
+                if _is_folder(entry):
+                    if deep and not _hidden(entry.name):
+                        (links if entry.is_symlink() else waiting).append(f"{inner}{entry.name}/")
                 elif is_picture(entry.name):
                     found.append(f"{inner}{entry.name}")
                 else:
@@ -149,6 +153,13 @@ def _scan(folder: Path) -> Any:
         return os.scandir(folder)
     except OSError as error:
         raise DatasetError(f"the folder {str(folder)!r} cannot be read: {error.strerror}.") from error
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _hidden(name: str) -> bool:

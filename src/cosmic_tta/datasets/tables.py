@@ -78,7 +78,8 @@ def labels_of(
     name = column({key: () for key in columns if key != label}, NAMES)
     if told is None and name is not None and all(str(value).isdecimal() for value in raw):
         # All rows tell the names, so that every split has the same classes.
-        pairs = ((int(number), str(word)) for number, word in zip(columns[str(label)], columns[name], strict=True))
+        told_all = zip(columns[str(label)], columns[name], strict=True)
+        pairs = ((int(number), str(word)) for number, word in told_all if str(number).isdecimal())
         told = ClassNames(classes_by_label(pairs, str(file)))
     return settle(raw, told, str(file))
 
