@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -69,8 +70,10 @@ def extract_pack(
     """Encode pictures into a feature pack. Run it again if it was stopped: it goes on where it was."""
     rows, processes = _number("--batch", batch, 1), _number("--workers", workers, 0)
     kinds = Views(views, seed, mix=mix)
-    if max_pixels <= 0:
+    if not 0 < max_pixels < math.inf:
         raise InputError(f"--max-pixels must be above 0 (megapixels); given {max_pixels:g}.")
+    if not out.name:
+        raise InputError(f"--out must name a folder to make; given {str(out)!r}.")
     if out.exists() and not (out.is_dir() and Partial.folder_of(out).exists()):
         raise PackError(f"{str(out)!r} is there already; remove it or choose another folder.")
     writable(json_file)
