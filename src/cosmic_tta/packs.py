@@ -158,6 +158,7 @@ class FeaturePack:
             for name, array in arrays.items():
                 if array is not None:
                     np.save(unfinished / f"{name}.npy", array)
+                    _settle(unfinished / f"{name}.npy")
             if self.keys:
                 _write_json(unfinished / "keys.json", self.keys)
             _write_json(unfinished / "pack.json", head)
@@ -241,9 +242,16 @@ def _check_head(head: dict[str, Any], pack: FeaturePack, path: Path) -> None:
 
 
 def _write_json(file: Path, value: Any) -> None:
-    # A file name that is no UTF-8 is written as it was read.
     text = json.dumps(value, indent=1, ensure_ascii=False)
-    file.write_text(text, encoding="utf-8", errors="surrogateescape")
+    # A file name that is no UTF-8 has code points that no encoder takes; escaped, they are JSON.
+    file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    _settle(file)
+
+
+def _settle(file: Path) -> None:
+    """Have a file on disk, not on its way there: a pack whose name is there must survive a power cut."""
+    with open(file, "r+b") as written:
+        os.fsync(written.fileno())
 
 
 def _read_keys(file: Path) -> tuple[str, ...]:

@@ -65,7 +65,8 @@ def write_json(value: Any, file: str | None) -> None:
         print(text)
     elif file is not None:
         try:
-            Path(file).write_text(text + "\n", encoding="utf-8")
+            # A file name that is no UTF-8 has code points that no encoder takes; escaped, they are JSON.
+            Path(file).write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise InputError(f"cannot write {file!r}: {error.strerror}.") from error
 
