@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -21,6 +22,7 @@ from cosmic_tta.errors import EncoderError, PackError, PictureError
 from cosmic_tta.extract import Extraction, Progress, extract
 from cosmic_tta.loading import Loader, Recipe
 from cosmic_tta.packs import FeaturePack, check_pack
+from cosmic_tta.partial import Partial
 from cosmic_tta.pictures import open_picture
 from cosmic_tta.views import Views
 
@@ -336,3 +338,116 @@ def test_how_it_was_made_is_said(tmp_path: Path) -> None:
     assert made["clip"]["weights"] == "tiny:clip-8-16"
     assert made["clip"]["preprocessing"]["size"] == [16, 16]
     assert not any("time" in key or "date" in key for key in made)
+
+
+def test_names_that_are_no_text_and_lines_within_names(tmp_path: Path) -> None:
+    source = data(tmp_path / "in", each=2)
+    whole: Any = source.items[0].read
+    broken = partial(bytes, b"x")
+    keys = ("bad\udcff.jpg", "u\u2028v\n.jpg", "bad\udcfe.jpg")
+    items = tuple(Item(key, 0, read) for key, read in zip(keys, (broken, broken, whole), strict=True))
+    dataset = Dataset("caf\udce9", "test", CLASSES, items)
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, tmp_path / "out", clip=Stopping(1))
+    done = run(dataset, tmp_path / "out")
+    assert done.resumed == 2
+    assert list(done.failed) == list(keys[:2])
+    pack = FeaturePack.open(tmp_path / "out")
+    assert pack.keys == keys[2:]
+    assert list(pack.made["left out"]) == list(keys[:2])
+    json.loads((tmp_path / "out/pack.json").read_text(encoding="utf-8"))  # text, whatever the names
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_extract import data, run
+
+def end_at(step):
+    seen = 0
+    def end(event, details):
+        nonlocal seen
+        if event in ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir") and "out" in str(details[0]):
+            seen += 1
+            if seen == step:
+                os._exit(9)
+    sys.addaudithook(end)
+
+dataset = data(Path({source!r}))
+for step in range(1, 200):
+    child = os.fork()
+    if not child:
+        end_at(step)
+        run(dataset, Path({source!r}).with_name("out" + str(step)))
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_it_may_end_at_any_step(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=1)
+    (tmp_path / "in/cat/0000.jpg").write_bytes(b"")
+    run(dataset, tmp_path / "whole")
+    script = KILLED.format(tests=str(Path(__file__).parent), source=str(tmp_path / "in"))
+    subprocess.run([sys.executable, "-c", script], check=True)
+    steps = {file.name.split(".")[0] for file in tmp_path.iterdir()} - {"in", "whole"}
+    assert len(steps) > 20
+    for name in steps:
+        out = tmp_path / name
+        if not out.exists() or out.with_name(f"{name}.partial").exists():
+            assert run(dataset, out).pictures == 2
+        assert contents(out) == contents(tmp_path / "whole")
+    assert {file.name for file in tmp_path.iterdir()} == steps | {"in", "whole"}
+
+
+def test_pictures_that_all_failed_are_looked_at_again(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=1)
+    files = [Path(str(item.read())) for item in dataset.items]
+    sound = [file.read_bytes() for file in files]
+    for file in files:
+        file.write_bytes(b"")
+    with pytest.raises(PictureError, match="none of 3"):
+        run(dataset, tmp_path / "out")
+    for file, content in zip(files, sound, strict=True):
+        file.write_bytes(content)
+    assert run(dataset, tmp_path / "out").pictures == 3
+
+
+def test_a_full_disk_is_an_error_not_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = data(tmp_path / "in", each=2)
+    run(dataset, tmp_path / "whole")
+    fsync, left = os.fsync, [8]
+
+    def full(number: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        run(dataset, tmp_path / "out")
+    monkeypatch.undo()
+    assert run(dataset, tmp_path / "out").resumed > 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    with Partial.open(tmp_path / "new", {}, {"clip": (2, 1, 4)}, "float32") as opened:
+        # To write to mapped memory that no disk stands behind is no error: it ends the process.
+        assert not opened.arrays["clip"].flags.writeable
+
+
+def test_what_is_left_out_comes_in_order(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    for name in ("cat/0002", "cat/0004"):
+        (tmp_path / f"in/{name}.jpg").write_bytes(b"")
+    run(dataset, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, tmp_path / "out", clip=Stopping(6))
+    stored = np.load(tmp_path / "out.partial/clip.npy", mmap_mode="r+")
+    stored[3, 0, 0] += 1  # in the chunk of the first one
+    stored.flush()
+    del stored
+    run(dataset, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")

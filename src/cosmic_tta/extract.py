@@ -29,6 +29,7 @@ from cosmic_tta.prompts import text_features
 from cosmic_tta.views import Views
 
 PLAIN = Views()
+BLOCK = 1024  # pictures copied at once
 Watch = Callable[["Progress"], None]
 
 
@@ -103,9 +104,11 @@ def extract(
     size = max(1, batch // views.count, batch // 8)  # pictures a chunk: full batches for CLIP, not too small for aux
     plan = _plan(dataset, clip, aux, texts, recipe, batch, size, store)
     shapes = {"clip": (len(dataset), views.count, clip.dim)} | ({} if aux is None else {"aux": (len(dataset), aux.dim)})
-    if path.exists() and not Partial.finished(path, plan):
-        raise PackError(f"{str(path)!r} is there already; remove it or choose another folder.")
+    if path.exists():
+        return _finished(path, plan)
     with Partial.open(path, plan, shapes, store) as partial, Loader(dataset.items, recipe, size, workers) as loader:
+        if path.exists():
+            raise _there(path)  # another run was done just before this one began
         earlier = sum(len(loader.places(number)) for number in partial.done)
         text = text_features(clip, texts)
         done, start = earlier, time.perf_counter()
@@ -118,8 +121,30 @@ def extract(
             watch(Progress(done, len(dataset), len(partial.failed)))
         seconds = time.perf_counter() - start
         failed = {dataset.items[place].key: problem for place, problem in sorted(partial.failed.items())}
-        _finish(path, partial, dataset, clip, aux, text, plan)
-    return Extraction(path, len(dataset) - len(failed), failed, earlier, seconds, loader.waited)
+        pictures = len(dataset) - len(partial.failed)
+        if pictures:
+            _finish(path, partial, dataset, clip, aux, text, plan)
+    Partial.remove(path)
+    if not pictures:
+        first = next(iter(failed.values()))
+        raise PictureError(f"none of {len(dataset)} pictures could be used; the first one: {first}")
+    return Extraction(path, pictures, failed, earlier, seconds, loader.waited)
+
+
+def _there(path: Path) -> PackError:
+    return PackError(f"{str(path)!r} is there already; remove it or choose another folder.")
+
+
+def _finished(path: Path, plan: Mapping[str, Any]) -> Extraction:
+    """End what a run did that was stopped when its pack was whole and its partial folder not yet removed."""
+    if not Partial.awaits_removal(path, plan):
+        raise _there(path)
+    pack = FeaturePack.open(path)
+    failed = dict(pack.made.get("left out", {}))
+    if pack.made != dict(plan) | {"left out": failed}:
+        raise _there(path)
+    Partial.remove(path)
+    return Extraction(path, len(pack), failed, len(pack) + len(failed), 0.0, 0.0)
 
 
 def _plan(
@@ -195,28 +220,41 @@ def _finish(
     text: NDArray[np.float32],
     plan: Mapping[str, Any],
 ) -> None:
-    """Write the pack, without the pictures that failed, and put the partial one away."""
-    if not path.exists():
-        kept = [place for place in range(len(dataset)) if place not in partial.failed]
-        if not kept:
-            first = next(iter(partial.failed.values()))
-            raise PictureError(f"none of {len(dataset)} pictures could be used; the first one: {first}")
-        labels = [dataset.items[place].label for place in kept]
-        arrays = {name: array if len(kept) == len(dataset) else array[kept] for name, array in partial.arrays.items()}
-        FeaturePack(
-            name=dataset.name,
-            class_names=dataset.class_names,
-            clip=arrays["clip"],
-            text=text.astype(plan["store"]),
-            aux=arrays.get("aux"),
-            labels=None if None in labels else np.array(labels, np.int64),
-            logit_scale=clip.logit_scale,
-            clip_model=clip.name,
-            aux_model="" if aux is None else aux.name,
-            prompts=" | ".join(dataset.templates),
-            source=dataset.source,
-            licence=dataset.licence,
-            keys=tuple(dataset.items[place].key for place in kept),
-            made=dict(plan) | {"left out": {dataset.items[place].key: why for place, why in partial.failed.items()}},
-        ).write(path)
-    shutil.rmtree(partial.folder)
+    """Write the pack, without the pictures that failed; until it is whole, within the partial folder."""
+    staging = partial.folder / "whole"
+    shutil.rmtree(staging, ignore_errors=True)  # of a run that was stopped here
+    staging.mkdir()
+    kept = [place for place in range(len(dataset)) if place not in partial.failed]
+    labels = [dataset.items[place].label for place in kept]
+    arrays: dict[str, NDArray[Any]] = dict(partial.arrays)
+    if len(kept) < len(dataset):
+        arrays = {name: _rows(array, kept, staging / f"{name}.npy") for name, array in arrays.items()}
+    left_out = {dataset.items[place].key: why for place, why in sorted(partial.failed.items())}
+    FeaturePack(
+        name=dataset.name,
+        class_names=dataset.class_names,
+        clip=arrays["clip"],
+        text=text.astype(plan["store"]),
+        aux=arrays.get("aux"),
+        labels=None if None in labels else np.array(labels, np.int64),
+        logit_scale=clip.logit_scale,
+        clip_model=clip.name,
+        aux_model="" if aux is None else aux.name,
+        prompts=" | ".join(dataset.templates),
+        source=dataset.source,
+        licence=dataset.licence,
+        keys=tuple(dataset.items[place].key for place in kept),
+        made=dict(plan) | {"left out": left_out},
+    ).write(staging / path.name)
+    (staging / path.name).rename(path)
+
+
+def _rows(array: NDArray[Any], kept: Sequence[int], file: Path) -> NDArray[Any]:
+    """Write some rows of an array to a file, a block at a time since all of them may not fit into memory."""
+    head = np.lib.format.header_data_from_array_1_0(array) | {"shape": (len(kept), *array.shape[1:])}
+    with open(file, "wb") as target:
+        np.lib.format.write_array_header_1_0(target, head)
+        for start in range(0, len(kept), BLOCK):
+            target.write(array[kept[start : start + BLOCK]].tobytes())
+    chosen: NDArray[Any] = np.load(file, mmap_mode="r")
+    return chosen

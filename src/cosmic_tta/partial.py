@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
@@ -23,7 +24,7 @@ except ImportError:  # pragma: no cover - not on this system: two runs at once a
 class Partial:
     """The folder `PACK.partial`: `plan.json`, `<name>.npy` for each array, `journal.jsonl`."""
 
-    def __init__(self, folder: Path, arrays: dict[str, NDArray[Any]], journal: IO[str]) -> None:
+    def __init__(self, folder: Path, arrays: dict[str, np.memmap[Any, Any]], journal: IO[str]) -> None:
         self.folder, self.arrays, self._journal = folder, arrays, journal
         self.done: set[int] = set()  # chunks
         self.failed: dict[int, str] = {}  # places of pictures → what is wrong with them
@@ -34,32 +35,37 @@ class Partial:
         return pack.with_name(f"{pack.name}.partial")
 
     @classmethod
-    def finished(cls, pack: Path, plan: Mapping[str, Any]) -> bool:
-        """Tell whether a pack that is there was made by this plan and only its partial folder was not yet removed."""
-        file = cls.folder_of(pack) / "plan.json"
-        return file.exists() and _read_plan(file) == plan
+    def awaits_removal(cls, pack: Path, plan: Mapping[str, Any]) -> bool:
+        """Tell whether a whole pack's partial folder is still there, and is none of another plan."""
+        folder = cls.folder_of(pack)
+        file = folder / "plan.json"
+        return folder.is_dir() and (not file.exists() or _read_plan(file) == plan)
+
+    @classmethod
+    def remove(cls, pack: Path) -> None:
+        """Remove a pack's partial folder, its plan first: what is left if this is stopped is started anew."""
+        folder = cls.folder_of(pack)
+        (folder / "plan.json").unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
     @classmethod
     def open(cls, pack: Path, plan: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], store: str) -> Self:
         """Open a pack's partial folder, or make it; one that was made by another plan is refused."""
         folder = cls.folder_of(pack)
         folder.mkdir(parents=True, exist_ok=True)
-        journal = open(folder / "journal.jsonl", "a+", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
+        file = folder / "journal.jsonl"
+        journal = open(file, "a+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by __exit__
         try:
             _lock(journal, folder)
             file = folder / "plan.json"
             if file.exists():
                 _same_plan(_read_plan(file), plan, folder)
-                arrays = {name: _reopen(folder / f"{name}.npy", shape, store) for name, shape in shapes.items()}
             else:
                 journal.truncate(0)
-                arrays = {
-                    name: np.lib.format.open_memmap(
-                        folder / f"{name}.npy", mode="w+", dtype=np.dtype(store), shape=shape
-                    )
-                    for name, shape in shapes.items()
-                }
-                _write_whole(file, json.dumps(plan, indent=1, ensure_ascii=False))
+                for name, shape in shapes.items():
+                    np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=np.dtype(store), shape=shape)
+                _write_whole(file, json.dumps(plan, indent=1))
+            arrays = {name: _reopen(folder / f"{name}.npy", shape, store) for name, shape in shapes.items()}
         except BaseException:
             journal.close()
             raise
@@ -72,23 +78,31 @@ class Partial:
 
     def __exit__(self, *_: object) -> None:
         self._journal.close()
+        self.arrays.clear()  # what is mapped cannot be removed on every system
 
     def record(
         self, chunk: int, places: range, features: Mapping[str, NDArray[np.float32]], failed: Mapping[int, str]
     ) -> None:
         """Write a chunk's features, and only when they are on disk its line in the journal."""
         for name, rows in features.items():
-            array = self.arrays[name]
-            array[places.start : places.stop] = rows
-            if isinstance(array, np.memmap):
-                array.flush()
+            self._write(name, places.start, rows)
         told = {str(place): problem for place, problem in failed.items()}
         line = {"chunk": chunk, "first": places.start, "end": places.stop, "sum": self._sum(places), "failed": told}
-        self._journal.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self._journal.write(json.dumps(line) + "\n")
         self._journal.flush()
         os.fsync(self._journal.fileno())
         self.done.add(chunk)
         self.failed.update(failed)
+
+    def _write(self, name: str, first: int, rows: NDArray[np.float32]) -> None:
+        """Write rows through the file: on a full disk, memory that is mapped would end the process without a word."""
+        array = self.arrays[name]
+        stored = np.ascontiguousarray(rows, array.dtype)
+        with open(self.folder / f"{name}.npy", "r+b") as file:
+            file.seek(array.offset + first * array.strides[0])
+            file.write(stored.tobytes())
+            file.flush()
+            os.fsync(file.fileno())
 
     def _sum(self, places: range) -> int:
         total = 0
@@ -99,7 +113,7 @@ class Partial:
     def _replay(self) -> None:
         """Take up what the journal vouches for; a line cut short, or one whose rows are others, counts for nothing."""
         self._journal.seek(0)
-        for text in self._journal.read().splitlines():
+        for text in self._journal.read().split("\n"):
             try:
                 line = json.loads(text)
                 chunk, places = int(line["chunk"]), range(int(line["first"]), int(line["end"]))
@@ -143,9 +157,9 @@ def _same_plan(old: Any, new: Mapping[str, Any], folder: Path) -> None:
         )
 
 
-def _reopen(file: Path, shape: tuple[int, ...], store: str) -> NDArray[Any]:
+def _reopen(file: Path, shape: tuple[int, ...], store: str) -> np.memmap[Any, Any]:
     try:
-        array: NDArray[Any] = np.load(file, mmap_mode="r+", allow_pickle=False)
+        array: np.memmap[Any, Any] = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise PackError(f"{str(file)!r} is missing or damaged; remove {str(file.parent)!r} to start anew.") from error
     if array.shape != shape or array.dtype.name != store:
@@ -155,5 +169,8 @@ def _reopen(file: Path, shape: tuple[int, ...], store: str) -> NDArray[Any]:
 
 def _write_whole(file: Path, text: str) -> None:
     unfinished = file.with_suffix(".tmp")
-    unfinished.write_text(text, encoding="utf-8")
+    with open(unfinished, "w", encoding="utf-8") as target:
+        target.write(text)
+        target.flush()
+        os.fsync(target.fileno())
     unfinished.replace(file)
