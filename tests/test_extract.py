@@ -19,7 +19,7 @@ from tiny import TinyEncoder, class_folders
 
 from cosmic_tta.datasets.base import Dataset, Item
 from cosmic_tta.errors import EncoderError, PackError, PictureError
-from cosmic_tta.extract import Extraction, Progress, extract
+from cosmic_tta.extract import Extraction, Progress, _chunk_size, extract
 from cosmic_tta.loading import Loader, Recipe
 from cosmic_tta.packs import FeaturePack, check_pack
 from cosmic_tta.partial import Partial
@@ -338,6 +338,13 @@ def test_how_it_was_made_is_said(tmp_path: Path) -> None:
     assert made["clip"]["weights"] == "tiny:clip-8-16"
     assert made["clip"]["preprocessing"]["size"] == [16, 16]
     assert not any("time" in key or "date" in key for key in made)
+
+
+def test_chunks_fill_their_batches() -> None:
+    for views in range(1, 40):
+        size = _chunk_size(64, views)
+        assert size >= 8
+        assert -(size * views) % 64 < views  # fewer blank rows than one more picture has
 
 
 def test_names_that_are_no_text_and_lines_within_names(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def extract(
     if not len(dataset):
         raise PackError(f"{dataset.name!r} has no pictures to encode.")
     recipe = Recipe(views, clip.preprocessing, None if aux is None else aux.preprocessing, max_pixels)
-    size = max(1, batch // views.count, batch // 8)  # pictures a chunk: full batches for CLIP, not too small for aux
+    size = _chunk_size(batch, views.count)
     plan = _plan(dataset, clip, aux, texts, recipe, batch, size, store)
     shapes = {"clip": (len(dataset), views.count, clip.dim)} | ({} if aux is None else {"aux": (len(dataset), aux.dim)})
     if path.exists():
@@ -129,6 +129,16 @@ def extract(
         first = next(iter(failed.values()))
         raise PictureError(f"none of {len(dataset)} pictures could be used; the first one: {first}")
     return Extraction(path, pictures, failed, earlier, seconds, loader.waited)
+
+
+def _chunk_size(batch: int, views: int) -> int:
+    """Return how many pictures a chunk holds: full batches for CLIP, not too small for the auxiliary encoder.
+
+    >>> _chunk_size(64, 1), _chunk_size(64, 9), _chunk_size(64, 16)
+    (64, 14, 8)
+    """
+    least = max(1, batch // 8)
+    return -(-least * views // batch) * batch // views
 
 
 def _there(path: Path) -> PackError:
