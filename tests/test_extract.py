@@ -209,9 +209,14 @@ def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
         ({"clip": TinyEncoder(8, 18)}, "clip"),
         ({"texts": [["x"], ["y"], ["z"]]}, "texts"),
         ({"store": "float16"}, "store"),
+        ({"max_pixels": 10_000_000}, "max_pixels"),
+        ({"aux": None}, "aux"),
     ):
         with pytest.raises(PackError, match=f"had other settings .*{name}.*run it with the same ones"):
             run(dataset, tmp_path / "out", **other)
+    relabelled = tuple(Item(item.key, 2, item.read) for item in dataset.items)
+    with pytest.raises(PackError, match="keys and labels"):
+        run(Dataset("small", "test", CLASSES, relabelled), tmp_path / "out")
     (tmp_path / "in/owl/9999.jpg").write_bytes((tmp_path / "in/owl/0020.jpg").read_bytes())
     with pytest.raises(PackError, match="pictures, keys and labels"):
         run(data(tmp_path / "in"), tmp_path / "out")
