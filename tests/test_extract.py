@@ -128,6 +128,25 @@ def test_pictures_that_fail_are_left_out_and_named(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pack.clip[3], whole.clip[4])  # its neighbour's failure does not touch a row
 
 
+def test_a_drive_that_goes_away_costs_no_picture(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in", each=30)
+    run(dataset, tmp_path / "whole")
+
+    class Unplugged(TinyEncoder):
+        def encode(self, pixels: Any) -> Any:
+            if len(self.batches) == 5:
+                (tmp_path / "in").rename(tmp_path / "gone")
+            return super().encode(pixels)
+
+    with pytest.raises(PictureError, match="32 pictures one after the other cannot be read.*drive.*tries these again"):
+        run(dataset, tmp_path / "out", clip=Unplugged())
+    (tmp_path / "gone").rename(tmp_path / "in")
+    done = run(dataset, tmp_path / "out")
+    assert done.failed == {}
+    assert 0 < done.resumed < 30
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
 def test_strict_ends_at_the_first_failure_and_goes_on_once_it_is_mended(tmp_path: Path) -> None:
     dataset = data(tmp_path / "in")
     spoiled = tmp_path / "in/dog/0010.jpg"

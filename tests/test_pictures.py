@@ -101,6 +101,13 @@ def test_cmyk_palette_grey_and_transparent() -> None:
     assert open_picture(saved(colourful.convert("1"))).mode == "RGB"
 
 
+def test_formats_that_hand_a_file_on_are_not_tried() -> None:
+    with pytest.raises(PictureError, match="no picture in a known format"):
+        open_picture(saved(picture(1), "EPS"))
+    with pytest.raises(PictureError, match="no picture in a known format"):
+        open_picture(saved(picture(1), "PDF"))
+
+
 def test_an_animation_gives_its_first_frame() -> None:
     frames = [picture(5).quantize(8), picture(6).quantize(8)]
     read = open_picture(saved(frames[0], "GIF", save_all=True, append_images=frames[1:]))

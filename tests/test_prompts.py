@@ -114,7 +114,9 @@ def test_descriptions_join_or_replace_the_templates() -> None:
 
 def test_descriptions_of_strangers() -> None:
     told = {"polar bears": ["x"], "cat": ["It purrs."]}
-    with pytest.raises(InputError, match="speak of 'polar bears', .* did you mean 'polar_bear'.* 1 of 2; others=True"):
+    with pytest.raises(
+        InputError, match="speak of 'polar bears', .* did you mean 'polar_bear'.* 1 of 2; take them out"
+    ):
         class_texts(["polar_bear", "cat"], ["{}"], told)
     assert class_texts(["cat"], ["{}"], told, others=True) == [["cat", "It purrs."]]
     with pytest.raises(InputError, match="speak of 'x'"):

@@ -33,6 +33,10 @@ class PictureError(CosmicError, ValueError):
     """A picture that cannot be decoded, or is refused before it is."""
 
 
+class UnreadableError(PictureError):
+    """A picture whose file cannot be read: absent, or on a drive that has gone."""
+
+
 class EncoderError(CosmicError, ValueError):
     """An encoder that is unknown, or whose weights are missing or do not fit."""
 

@@ -30,6 +30,7 @@ from cosmic_tta.views import Views
 
 PLAIN = Views()
 BLOCK = 1024  # pictures copied at once
+GONE = 32  # so many unreadable files in a row are not chance
 Watch = Callable[["Progress"], None]
 
 
@@ -111,12 +112,14 @@ def extract(
             raise _there(path)  # another run was done just before this one began
         earlier = sum(len(loader.places(number)) for number in partial.done)
         text = text_features(clip, texts)
-        done, start = earlier, time.perf_counter()
+        done, in_a_row, start = earlier, 0, time.perf_counter()
         watch(Progress(done, len(dataset), len(partial.failed)))
         for chunk in loader.chunks(number for number in range(len(loader)) if number not in partial.done):
             if strict and chunk.problems:
                 raise PictureError(next(iter(chunk.problems.values())))
-            partial.record(chunk.number, chunk.places, _encode(chunk, clip, aux, batch), chunk.problems)
+            in_a_row = _unreadable_in_a_row(chunk, in_a_row)
+            features = _encode(chunk, clip, aux, batch)
+            partial.record(chunk.number, chunk.places, features, chunk.problems, again=bool(chunk.unreadable))
             done += len(chunk.places)
             watch(Progress(done, len(dataset), len(partial.failed)))
         seconds = time.perf_counter() - start
@@ -129,6 +132,18 @@ def extract(
         first = next(iter(failed.values()))
         raise PictureError(f"none of {len(dataset)} pictures could be used; the first one: {first}")
     return Extraction(path, pictures, failed, earlier, seconds, loader.waited)
+
+
+def _unreadable_in_a_row(chunk: Chunk, count: int) -> int:
+    """Count pictures one after the other whose files cannot be read; past a bound, a drive has gone, not a picture."""
+    for place in chunk.places:
+        count = count + 1 if place in chunk.unreadable else 0
+        if count == GONE:
+            raise PictureError(
+                f"{GONE} pictures one after the other cannot be read; the last: {chunk.problems[place]} Has a drive or "
+                "a share gone? What is encoded is kept; the same command goes on, and tries these again."
+            )
+    return count
 
 
 def _chunk_size(batch: int, views: int) -> int:

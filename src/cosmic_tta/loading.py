@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.datasets.base import Item
-from cosmic_tta.errors import CosmicError, PictureError
+from cosmic_tta.errors import CosmicError, PictureError, UnreadableError
 from cosmic_tta.pictures import MAX_PIXELS, open_picture
 from cosmic_tta.preprocessing import Preprocessing
 from cosmic_tta.views import Views
@@ -47,9 +47,9 @@ class Recipe:
         try:
             picture = open_picture(item.read(), max_pixels=self.max_pixels)
         except CosmicError as error:
-            return Prepared(problem=str(error))
+            return Prepared(problem=str(error), unreadable=isinstance(error, UnreadableError))
         except (OSError, KeyError, ValueError) as error:  # an archive that was moved or cut short meanwhile
-            return Prepared(problem=str(PictureError(f"{item.key}: cannot be read ({error}).")))
+            return Prepared(problem=f"{item.key}: cannot be read ({error}).", unreadable=True)
         clip = self.views.of(picture, item.key, self.clip)
         return Prepared(clip, None if self.aux is None else self.aux.pixels(picture))
 
@@ -61,6 +61,7 @@ class Prepared:
     clip: Pixels | None = None  # [V, height, width, 3]
     aux: Pixels | None = None  # [height, width, 3]
     problem: str = ""
+    unreadable: bool = False  # its file, not what is in it: that may pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,7 @@ class Chunk:
     clip: Pixels  # [size, V, height, width, 3]; size is that of every chunk, the last one too
     aux: Pixels | None  # [size, height, width, 3]
     problems: dict[int, str] = field(default_factory=dict)  # by place
+    unreadable: frozenset[int] = frozenset()  # places of those whose files could not be read
 
 
 class Loader:
@@ -138,12 +140,14 @@ class Loader:
             clip[row] = one.clip
             if aux is not None and one.aux is not None:
                 aux[row] = one.aux
-        return Chunk(number, places, clip, aux, problems)
+        unreadable = frozenset(place for place, one in zip(places, prepared, strict=True) if one.unreadable)
+        return Chunk(number, places, clip, aux, problems, unreadable)
 
 
 def default_workers() -> int:
     """Return how many worker processes suit this machine."""
-    return min(8, os.cpu_count() or 1)
+    ours = getattr(os, "sched_getaffinity", None)  # cores that this process may use, where the system tells
+    return min(8, len(ours(0)) if ours else os.cpu_count() or 1)
 
 
 def _prepare(recipe: Recipe, item: Item) -> Prepared:

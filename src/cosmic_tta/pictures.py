@@ -10,17 +10,20 @@ import io
 import os
 import threading
 import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from cosmic_tta.errors import PictureError
+from cosmic_tta.errors import PictureError, UnreadableError
 
 MAX_PIXELS = 25_000_000
 SUFFIXES = frozenset(
     (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".jfif", ".png", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 )
+# Only these are tried, whatever a file is called: some of Pillow's others hand a file on to programs outside.
+FORMATS = ("AVIF", "BMP", "DIB", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 DEEP_MODES = ("I", "I;16", "I;16B", "I;16L", "F")  # more than eight bits a channel
 
 _SETTINGS = threading.Lock()  # warnings and Pillow's own bound are settings of all threads
@@ -38,7 +41,7 @@ def open_picture(source: Source, *, max_pixels: int = MAX_PIXELS) -> Image.Image
     try:
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
     except OSError as error:
-        raise PictureError(f"{name}: cannot be read: {error.strerror}.") from error
+        raise UnreadableError(f"{name}: cannot be read: {error.strerror}.") from error
     if not data:
         raise PictureError(f"{name}: is empty (0 bytes).")
     try:
@@ -65,9 +68,15 @@ def _open(data: bytes) -> Image.Image:
         warnings.simplefilter("ignore")
         bound, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
         try:
-            return Image.open(io.BytesIO(data))
+            return Image.open(io.BytesIO(data), formats=_formats())
         finally:
             Image.MAX_IMAGE_PIXELS = bound
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)  # not every Pillow knows AVIF
 
 
 def _upright(picture: Image.Image) -> Image.Image:

@@ -224,7 +224,7 @@ def _described(
         given = f"the descriptions speak of {strangers[0]!r}" if strangers else "there are no descriptions"
         raise InputError(
             f"{given}, which is none of the {len(here)} classes: {hint}"
-            f"Unknown in all: {len(strangers)} of {len(descriptions)}; others=True passes over those."
+            f"Unknown in all: {len(strangers)} of {len(descriptions)}; take them out, or pass others=True in Python."
         )
     found = [told.get(spoken(name).casefold(), ()) for name in class_names]
     missing = [name for name, sentences in zip(class_names, found, strict=True) if not sentences]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -90,6 +91,7 @@ def extract_pack(
         say(f"{dataset.name}: {len(dataset):,} pictures of {len(dataset.class_names):,} classes, {views} views each.")
     tower = make_clip(clip, device=device, dtype=dtype)
     beside = None if aux is None else make_encoder(aux, device=device, dtype=dtype, kind="image")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interrupt: nothing is lost, workers end
     with counter(f"encoding {dataset.name}", "pictures") as count:
         try:
             done = extract(
