@@ -27,6 +27,24 @@ void attend(const Memory *memory, const float *near, const float *text_dots, flo
 void softmax(const float *values, float scale, ptrdiff_t count, float *out);
 void vote(const float *near, const int64_t *filled, ptrdiff_t classes, ptrdiff_t shots, float sharpness, float *out);
 
+/* Whether so many of the views can be kept; -1 and an exception if not. */
+int views_fit(Py_ssize_t keep, Py_ssize_t number, Py_ssize_t classes);
+
+/* The `keep` views of least entropy, the surest first; the class that their mean favours, and that mean's entropy. `work`
+   has room for the views and the classes. */
+ptrdiff_t surest_views(const float *dots, ptrdiff_t number, ptrdiff_t classes, float scale, ptrdiff_t keep,
+                       float *probabilities, float *work, int64_t *surest, float *surprise);
+
+/* The mean of some rows at unit length; zero if they cancel out. */
+void unit_mean(const float *rows, const int64_t *which, ptrdiff_t count, ptrdiff_t width, float *out);
+
+/* The class that the sum of two predictions favours, and the entropy of that sum's softmax. */
+ptrdiff_t favoured(const float *one, const float *other, ptrdiff_t classes, float *surprise);
+
+/* The mean of each class's two nodes, the weighted sum of the branches as shares of one, and its highest class. */
+ptrdiff_t fuse(const float *zero_shot, const float *css, const float *afv, ptrdiff_t classes, const float *weights, float *mean,
+               float *scores);
+
 /* Whether all counts are among the slots; -1 and an exception if not. */
 int counts_fit(const Py_buffer *counts, Py_ssize_t shots);
 

@@ -37,6 +37,9 @@ def twins(**parameters: Any) -> tuple[Cosmic, Cosmic]:
         {"graph": "degeneracy", "order": 1, "ratio": 0.7, "rounding": "ceil"},
         {"graph": "threshold", "threshold": 0.6, "growth": 1e-3},
         {"stored": "plain", "aux_cache": False},
+        {"stored": "plain", "aux_label": "clip", "weights": (0.5, 2.0, 0.0)},
+        {"shots": 5, "aux_shots": 1},  # one space goes on learning when the other is full
+        {"shots": 1, "aux_shots": 5},
     ],
 )
 def test_in_one_call_or_part_by_part_is_the_same(parameters: dict[str, Any]) -> None:
@@ -80,15 +83,15 @@ def test_no_value_of_a_float_harms(seed: int) -> None:
     count, places = np.array([0, 1, 2, 1]), np.arange(4, 12, dtype=np.int32).reshape(4, 2)
     memory = [floats(4, 2, 3), floats(4, 2), np.ones((4, 2), np.int64), count]
     entropy = float(floats(1)[0])
+    views = int(rng.integers(1, 4))
     COMPILED.advance_attending(
         *memory, floats(4, 3), floats(4, 3, 3), floats(4, 3), places, floats(13, 13), floats(4), floats(8, 8),
-        floats(3), floats(3), floats(4), floats(4), floats(4, 2), floats(4, 3), floats(8), floats(4), np.ones(8, bool),
-        floats(8),
-        int(rng.integers(4)), entropy, 7, 12, 5.5, 100.0, *wanted,
+        floats(4), floats(views, 3), floats(views, 4), floats(4, 2), floats(4, 3), floats(8, 4),
+        int(rng.integers(1, views + 1)), bool(rng.integers(2)), bool(rng.integers(2)), 7, 12, 5.5, 100.0, *wanted,
     )  # fmt: skip
     COMPILED.advance_mean(
         *memory, floats(4, 3), floats(4, 3), floats(4, 3), floats(1, 3, 16), floats(4, 4), floats(3), floats(4, 2),
-        floats(4), floats(4), np.ones(4, bool), floats(4), int(rng.integers(4)), entropy, 7, *wanted,
+        floats(8, 4), int(rng.integers(4)), entropy, 7, *floats(3).tolist(), *wanted,
     )  # fmt: skip
 
 
@@ -97,11 +100,11 @@ def test_what_is_refused_changes_nothing() -> None:
     memory: list[Any] = [np.ones((4, 2, 3), np.float32), np.ones((4, 2), np.float32)]
     memory += [np.ones((4, 2), np.int64), np.ones(4, np.int64)]
     before = [array.copy() for array in memory]
-    shapes = [(4, 3), (4, 3), (4, 3), (1, 3, 16), (4, 4), (3,), (4, 2), (4,), (4,)]
+    shapes = [(4, 3), (4, 3), (4, 3), (1, 3, 16), (4, 4), (3,), (4, 2), (8, 4)]
     rest = [np.ones(shape, np.float32) for shape in shapes]
     with pytest.raises(ValueError, match="cannot be"):
         COMPILED.advance_mean(
-            *memory, *rest, np.ones(4, bool), np.ones(4, np.float32), 1, 0.5, 7,
+            *memory, *rest, 1, 0.5, 7, 1.0, 1.0, 1.0,
             -1.0, 5, 2.0, 6, 1, 10, 1000, 0.5, True, 2.0, 5.0,
         )  # fmt: skip
     for now, then in zip(memory, before, strict=True):

@@ -254,6 +254,11 @@ class Nearest(NamedTuple):
     inliers: Bools  # [n]
     scores: Array | None  # [n] of inliers, where they were asked for; 0 of the others
 
+    @classmethod
+    def read(cls, affinities: bytes, keep: int, inliers: bytes) -> Nearest:
+        """Read what the kernel selected."""
+        return cls(np.frombuffer(affinities, np.float32), keep, np.frombuffer(inliers, bool), None)
+
     def selected(self) -> Ints:
         """Return the selected hyper-classes, the nearest first."""
         order: Ints = np.argsort(-self.affinities, kind="stable")[: self.keep]

@@ -17,6 +17,15 @@ from cosmic_tta.ops import Array, Ints, dots, unit
 from cosmic_tta.similarity import Similarity, is_kept
 
 
+class Offer(NamedTuple):
+    """A sample for a class, how sure it is, and its number in the stream."""
+
+    feature: Array
+    label: int
+    entropy: float
+    sample: int
+
+
 class Answer(NamedTuple):
     """What the class centres of a space say to a query."""
 
@@ -40,13 +49,20 @@ class Nodes:
         self.stale: set[tuple[int, int]] = set()  # classes whose node changed in the memory, and the slot; -1: none
         self.written = True  # whether the rows are up to date, or only the similarities
         self.atoms: Atoms | None = None
-        self._rooms: tuple[Array, Array] | None = None
+        self._near: Array | None = None
+        self._text_dots = np.empty((0, self.texts), np.float32)
 
-    def rooms(self, cache: ClassCache) -> tuple[Array, Array]:
-        """Return room for a query's products with the slots [K, L] and the nodes [n], the same in every step."""
-        if self._rooms is None:
-            self._rooms = np.empty(cache.sample.shape, np.float32), np.empty(len(self.rows), np.float32)
-        return self._rooms
+    def near(self, cache: ClassCache) -> Array:
+        """Return room for a query's products with the slots [K, L], the same in every step."""
+        if self._near is None:
+            self._near = np.empty(cache.sample.shape, np.float32)
+        return self._near
+
+    def text_dots(self, views: int) -> Array:
+        """Return room for the products of so many views with the texts [V, K], the same in every step."""
+        if len(self._text_dots) != views:
+            self._text_dots = np.empty((views, self.texts), np.float32)
+        return self._text_dots
 
     def update(self, rule: Centring, memory: ClassMemory, attention: Attention | None) -> None:
         """Bring the visual nodes and the similarities up to date."""
@@ -112,14 +128,12 @@ class Space:
         none, weights = np.zeros((0, dim), np.float32), np.zeros((0, slots), np.float32)
         return cls(memory, HyperClasses.empty(), np.zeros(0, np.int64), none, weights, rule)
 
-    def learn(
-        self, queries: Queries, label: int, feature: Array, entropy: float, sample: int, due: bool | None
-    ) -> bool:
+    def learn(self, queries: Queries, offer: Offer, due: bool | None) -> bool:
         """Let the memory take a sample in, and say whether it did.
 
         `due` says whether a new graph follows at once; None: if the memory takes the sample.
         """
-        memory, rule = self.memory, self.rule
+        memory, rule, (feature, label, entropy, sample) = self.memory, self.rule, offer
         if len(self.mixed) and memory.cache.count[label] == memory.cache.shots:
             self._write()  # before a slot is overwritten that has a part in it
         before = None if memory.nodes is None or due else memory.nodes[label].copy()
@@ -140,7 +154,7 @@ class Space:
                 queries.forget("was")
         return slot is not None
 
-    def answer(self, queries: Queries, text_dots: Array, *, slots: bool = False) -> Answer:
+    def answer(self, queries: Queries, text_dots: Array | None, *, slots: bool = False) -> Answer:
         """Return the cosines of the visual nodes with the query; `text_dots` [K] are those of the texts with it.
 
         Centres that attend need the products of the slots; `slots` asks for them in any case.

@@ -5,34 +5,25 @@ Huang et al., "COSMIC: Clique-Oriented Semantic Multi-space Integration for Robu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from cosmic_tta.advance import Advanced, Offer, Wanted, advance_attending, advance_mean, attending_nodes, mean_nodes
+from cosmic_tta.account import Account, Branch, explain
+from cosmic_tta.advance import Course, advance_afv, advance_css
 from cosmic_tta.ahead import LOOK_AHEAD, Ahead, Queries
 from cosmic_tta.cliques import LOOKS_PER_CLIQUE, MAX_CLIQUES, cliques_of, search
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
-from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.graph import Density, grown_threshold
 from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding, Score
 from cosmic_tta.kernel import COMPILED
-from cosmic_tta.ops import (
-    Array,
-    Bools,
-    affinity,
-    class_probabilities,
-    confident_look,
-    dots,
-    fuse,
-    joint_look,
-)
+from cosmic_tta.ops import Array, Bools, class_probabilities, confident_look, fuse, joint_look
 from cosmic_tta.parameters import LARGE, param
-from cosmic_tta.space import Answer, Nodes, Space
+from cosmic_tta.space import Answer, Nodes, Offer, Space
 
 # A preset says all that it depends on, so that a change of our default leaves it alone.
 PAPER: Mapping[str, Any] = {
@@ -114,23 +105,6 @@ class Rule(NamedTuple):
     threshold: float
     degree: float
     degeneracy: int
-
-
-class Branch(NamedTuple):
-    """What one space says of one image, node by node, and how it came to it."""
-
-    scores: Array  # [n]
-    inliers: Bools  # [n]
-    hyper: HyperClasses
-    nearest: Nearest
-    near: Array | None  # [K, L] products of the slots with the image, where they were looked up
-
-    @classmethod
-    def of(cls, done: Advanced) -> Branch:
-        """Take over what a space said in one go."""
-        nearest = done.nearest
-        assert nearest.scores is not None
-        return cls(nearest.scores, nearest.inliers, done.hyper, nearest, done.near)
 
 
 @final
@@ -216,6 +190,9 @@ class Cosmic(Method[CosmicState]):
         return CosmicState(task, seen=0, css=css, afv=afv)
 
     def _predict(self, state: CosmicState, sample: Sample, *, learn: bool) -> Prediction:
+        answer = self._advance(state, sample) if learn and self._at_once else None
+        if answer is not None:
+            return answer
         ahead = Ahead(state.task, [sample])
         return self._score(state, sample, ahead.products, ahead, learn)
 
@@ -231,51 +208,54 @@ class Cosmic(Method[CosmicState]):
     def _score(self, state: CosmicState, sample: Sample, text_dots: Array, ahead: Ahead, learn: bool) -> Prediction:
         # Zero-shot, the confident views, the pseudo-label.
         look = confident_look(text_dots, state.task.logit_scale, self.confident, sample.clip)
-        zero_shot = look.probabilities[0]
+        zero_shot, label, surprise = look.probabilities[0], look.label, look.entropy
 
         # CSS: the sample enters the CLIP cache; texts and visual centres answer.
         feature = sample.plain if self.stored == "plain" else look.feature
-        css, clip_cache = self._css(
-            state, Offer(feature, look.label, look.entropy, state.seen), text_dots, ahead, learn
-        )
-        parts = {"zero_shot": zero_shot, "clip_cache": clip_cache, "css": clip_cache}
-        branches = {"css": css}
+        offer = Offer(feature, label, surprise, state.seen)
+        css, clip_cache = self._css(state, offer, text_dots[0], ahead.clip, learn)
 
         # AFV: the same with the auxiliary feature, without texts.
+        if learn and self.aux_label == "joint":
+            label, surprise = joint_look(zero_shot, clip_cache)
+        return self._join(state, sample, zero_shot, clip_cache, css, label, surprise, ahead.aux, learn)
+
+    def _join(
+        self, state: CosmicState, sample: Sample, zero_shot: Array, clip_cache: Array, css: Branch,
+        label: int, surprise: float, queries: Queries | None, learn: bool,
+    ) -> Prediction:  # fmt: skip
+        """Let AFV answer too, with the pseudo-label that the CLIP space has for it, and add up the branches."""
+        parts = {"zero_shot": zero_shot, "clip_cache": clip_cache, "css": clip_cache}
         afv = None
-        if state.afv is not None and ahead.aux is not None and sample.aux is not None:
-            label, surprise = look.label, look.entropy
-            if learn and self.aux_label == "joint":
-                label, surprise = joint_look(zero_shot, clip_cache)
+        if state.afv is not None and queries is not None and sample.aux is not None:
             offer = Offer(sample.aux, label, surprise, state.seen)
-            branches["afv"], aux_cache = self._afv(state, state.afv, offer, text_dots, ahead.aux, learn)
+            afv, aux_cache = self._afv(state, state.afv, offer, queries, learn)
             if aux_cache is not None:
                 parts["aux_cache"] = aux_cache
-            parts["afv"] = afv = branches["afv"].scores
-
-        fused = fuse(zero_shot, css.scores, afv, self.weights)
+            parts["afv"] = afv.scores
+        fused = fuse(zero_shot, css.scores, None if afv is None else afv.scores, self.weights)
         parts["css"] = fused.css
-        return Prediction(fused.scores, parts, self._explain(state, sample, fused.label, branches))
+        accounts = {"css": css.account(state.css, sample.plain, fused.label)}
+        if afv is not None and state.afv is not None and sample.aux is not None:
+            accounts["afv"] = afv.account(state.afv, sample.aux, fused.label)
+        return self._told(state.task, fused.scores, parts, fused.label, accounts)
+
+    def _told(
+        self, task: Task, scores: Array, parts: dict[str, Array], answer: int, accounts: dict[str, Account]
+    ) -> Prediction:
+        return Prediction(scores, parts, partial(explain, task, answer, self.attention_beta, accounts))
 
     def _css(
-        self, state: CosmicState, offer: Offer, text_dots: Array, ahead: Ahead, learn: bool
+        self, state: CosmicState, offer: Offer, text_dots: Array, queries: Queries, learn: bool
     ) -> tuple[Branch, Array]:
         """Let the CLIP space take a sample, and return its answer and that of its cache alone, [K]."""
-        task, space, queries, rule = state.task, state.css, ahead.clip, self._css_rule
-        due, took = self._due(state, rule), None
-        if learn and due is not False and self._at_once and len(queries.rows) == 1:
-            nodes = attending_nodes(space)
-            if nodes is not None:
-                wanted = self._wanted(rule, state.seen, 2 * task.classes)
-                done = advance_attending(space, nodes, task, offer, queries.rows[0], text_dots[0], wanted)
-                if done is not None:
-                    return Branch.of(done), done.probabilities
-                took = False
-        if learn and took is None:
-            took = space.learn(queries, offer.label, offer.feature, offer.entropy, offer.sample, due)
-        due = took if due is None else due
-        answer = space.answer(queries, text_dots[0])
-        cosine = np.concatenate([text_dots[0] * task.text_length, answer.cosine])  # [2K]
+        task, space, rule = state.task, state.css, self._css_rule
+        due = self._due(state, rule)
+        if learn:
+            took = space.learn(queries, offer, due)
+            due = took if due is None else due
+        answer = space.answer(queries, text_dots)
+        cosine = np.concatenate([text_dots * task.text_length, answer.cosine])  # [2K]
         there = None
         if not (self.empty_scores or self.text_slot):
             there = np.concatenate([np.ones(task.classes, bool), space.memory.cache.count > 0])
@@ -283,22 +263,15 @@ class Cosmic(Method[CosmicState]):
         return branch, class_probabilities(answer.cosine, task.logit_scale)
 
     def _afv(
-        self, state: CosmicState, space: Space, offer: Offer, text_dots: Array, queries: Queries, learn: bool
+        self, state: CosmicState, space: Space, offer: Offer, queries: Queries, learn: bool
     ) -> tuple[Branch, Array | None]:
         """Let the auxiliary space take a sample, and return its answer and, if asked for, that of its cache alone."""
         rule = self._afv_rule
-        due, took = self._due(state, rule), None
-        if learn and due is not False and self._at_once and self.aux_cache and len(queries.rows) == 1:
-            nodes = mean_nodes(space)
-            if nodes is not None:
-                done = advance_mean(space, nodes, offer, self._wanted(rule, state.seen, state.task.classes))
-                if done is not None:
-                    return Branch.of(done), done.probabilities
-                took = False
-        if learn and took is None:
-            took = space.learn(queries, offer.label, offer.feature, offer.entropy, offer.sample, due)
-        due = took if due is None else due
-        answer, aux_cache = space.answer(queries, text_dots[0], slots=self.aux_cache), None
+        due = self._due(state, rule)
+        if learn:
+            took = space.learn(queries, offer, due)
+            due = took if due is None else due
+        answer, aux_cache = space.answer(queries, None, slots=self.aux_cache), None
         if self.aux_cache and answer.near is not None:
             aux_cache = class_probabilities(space.memory.vote(answer.near, self.beta), self.alpha)
         there = None
@@ -314,7 +287,7 @@ class Cosmic(Method[CosmicState]):
         """Score a space's nodes for the query, those that are `there`; with `learn`, keep the graph if it is `due`."""
         if there is not None and not there.any():  # a peek before the first sample
             nothing = np.zeros(len(cosine), np.float32)
-            return Branch(nothing, there, space.hyper, Nearest(nothing[:0], 0, there, nothing), answer.near)
+            return Branch(nothing, space.hyper, Nearest(nothing[:0], 0, there, nothing), answer.near)
         if due if learn else (self.rebuild == "always" or not len(space.hyper)):
             nodes = space.current(texts, self.cosine, answer.attention)
             hyper, then = self._hyper_classes(nodes, there, rule, state.seen), cosine
@@ -325,16 +298,16 @@ class Cosmic(Method[CosmicState]):
             hyper, then = space.hyper, space.as_it_was(queries, cosine, learn)
         score = Score(cosine, self.alpha, self.beta) if self.score == "exponential" else None
         nearest = hyper.nearest(then, self.ratio, self.rounding, score)
-        inliers, scores = nearest.inliers, nearest.scores
+        scores = nearest.scores
         if scores is None and there is None:
-            scores = class_probabilities(cosine, state.task.logit_scale) * inliers
+            scores = class_probabilities(cosine, state.task.logit_scale) * nearest.inliers
         elif scores is None:
             scores = np.zeros(len(cosine), np.float32)
             scores[there] = class_probabilities(cosine[there], state.task.logit_scale)
-            scores *= inliers
+            scores *= nearest.inliers
         if there is not None:
-            inliers, scores = inliers & there, scores * there
-        return Branch(scores, inliers, hyper, nearest, answer.near)
+            nearest, scores = nearest._replace(inliers=nearest.inliers & there), scores * there
+        return Branch(scores, hyper, nearest, answer.near)
 
     def _due(self, state: CosmicState, rule: Rule) -> bool | None:
         """Whether it is time for a new graph; None: if the cache changes."""
@@ -358,51 +331,54 @@ class Cosmic(Method[CosmicState]):
 
     @cached_property
     def _at_once(self) -> bool:
-        """Whether the kernel can make a learning step of either space in one call."""
+        """Whether the kernel can make a learning step of either space in one call; it only saves time."""
         centres = self.centre == "attention" and self.text_slot and self.aux_centre == "mean"
         plain = not (self.unit_aux_centres or self.cosine)
         return COMPILED is not None and centres and plain and self.empty_scores and self.score == "exponential"
 
-    def _wanted(self, rule: Rule, seen: int, nodes: int) -> Wanted:
-        """Say how a graph of so many nodes is built and asked; the same in every step, but for a growing threshold."""
-        known = self._known_wants.get((rule, nodes))
+    def _advance(self, state: CosmicState, sample: Sample) -> Prediction | None:
+        """Make a step by such calls; None where the CLIP space has no new graph or does not take the sample."""
+        task, afv, aux = state.task, state.afv, sample.aux
+        if self._due(state, self._css_rule) is False:
+            return None
+        course = self._course(task.classes, state.seen)
+        done = advance_css(state.css, task, sample, state.seen, course)
+        if done is None:
+            return None
+        fused = None
+        if afv is not None and aux is not None and self.aux_cache and self._due(state, self._afv_rule) is not False:
+            fused = advance_afv(afv, aux, state.seen, course, done)
+        if fused is None or afv is None:
+            css = Branch(done.css_nodes, done.hyper, Nearest.read(*done.nearest), done.near)
+            queries = None if aux is None else Queries(aux[None])
+            return self._join(
+                state, sample, done.zero_shot, done.clip_cache, css, done.label, done.entropy, queries, learn=True
+            )
+        scores, parts, accounts = done.told(state.css, afv, fused)
+        return self._told(task, scores, parts, fused.label, accounts)
+
+    def _course(self, classes: int, seen: int) -> Course:
+        """Say how the kernel goes about a step; it is the same in every one, but for a growing threshold."""
+        known = self._courses.get(classes)
         if known is None:
-            common, looks = self.common if self.order == 2 else -1, LOOKS_PER_CLIQUE * self.max_cliques
-            asked, up = search(self._density(rule, seen), nodes), self.rounding == "ceil"
-            known = (*asked, common, self.max_cliques, looks, self.ratio, up, self.alpha, self.beta)
+            up, common = self.rounding == "ceil", self.common if self.order == 2 else -1
+            rest = (
+                common,
+                self.max_cliques,
+                LOOKS_PER_CLIQUE * self.max_cliques,
+                self.ratio,
+                up,
+                self.alpha,
+                self.beta,
+            )
+            css = (*search(self._density(self._css_rule, seen), 2 * classes), *rest)
+            afv = (*search(self._density(self._afv_rule, seen), classes), *rest)
+            plain, joint = self.stored == "plain", self.aux_label == "joint"
+            known = Course(self.confident, plain, joint, self.weights, css, afv)
             if self.graph != "threshold":
-                self._known_wants[rule, nodes] = known
+                self._courses[classes] = known
         return known
 
     @cached_property
-    def _known_wants(self) -> dict[tuple[Rule, int], Wanted]:
+    def _courses(self) -> dict[int, Course]:
         return {}
-
-    def _explain(
-        self, state: CosmicState, sample: Sample, answer: int, branches: Mapping[str, Branch]
-    ) -> Callable[[], Explanation]:
-        # The caches go on changing, so the votes of the answer's slots are counted now; all else is frozen.
-        task, cast = state.task, {}
-        for name, branch in branches.items():
-            cache = (state.css if name == "css" else state.afv).memory.cache  # type: ignore[union-attr]
-            if branch.near is not None:
-                near = branch.near[answer].copy()
-            else:
-                filled = cache.slots[answer, : cache.count[answer]]
-                near = dots(filled, (sample.clip[:1] if name == "css" else sample.aux[None]))[0]  # type: ignore[index]
-            cast[name] = (cache.sample[answer, : len(near)].copy(), near)
-
-        def explain() -> Explanation:
-            names = task.class_names
-            node_names = {"afv": names, "css": [f"{n} (text)" for n in names] + [f"{n} (images)" for n in names]}
-            told = Explanation()
-            for name, branch in branches.items():
-                inside = branch.inliers.reshape(-1, task.classes).any(axis=0)  # [K]
-                samples, near = cast[name]
-                told.hyper_classes[name] = branch.hyper.describe(branch.nearest, node_names[name])
-                told.complete[name] = branch.hyper.complete
-                told.inliers[name] = tuple(names[k] for k in np.flatnonzero(inside))
-                told.votes[name] = votes(names[answer], samples, affinity(near, self.attention_beta))
-            return told
-
-        return explain
