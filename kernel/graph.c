@@ -188,8 +188,7 @@ PyObject *kernel_collect(PyObject *self UNUSED, PyObject *arguments)
     Pairs pairs = {views[2].buf, scratch, views[3].buf, views[4].buf, room, keep, filled, cut, lowest, highest};
     const float *similarity = views[0].buf;
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t row = 0; row < rows; row++)
-        hot->collect(&pairs, similarity + row * nodes, start + row, views[1].buf);
+    hot->collect(&pairs, similarity, nodes, start, rows, views[1].buf);
     Py_END_ALLOW_THREADS
     free(scratch);
     result = Py_BuildValue("nfff", pairs.filled, pairs.cut, pairs.lowest, pairs.highest);
@@ -206,8 +205,13 @@ static inline void join(uint64_t *graph, ptrdiff_t words, ptrdiff_t one, ptrdiff
 
 void connect_pairs(const Pairs *pairs, float threshold, uint64_t *graph, ptrdiff_t words)
 {
-    for (ptrdiff_t index = 0; index < pairs->filled; index++)
-        if (pairs->values[index] > threshold) join(graph, words, pairs->left[index], pairs->right[index]);
+    /* No branch: in a list of the most similar pairs nobody can foretell which of them lie above. */
+    for (ptrdiff_t index = 0; index < pairs->filled; index++) {
+        uint64_t edge = pairs->values[index] > threshold;
+        ptrdiff_t one = pairs->left[index], other = pairs->right[index];
+        graph[one * words + other / 64] |= edge << other % 64;
+        graph[other * words + one / 64] |= edge << one % 64;
+    }
 }
 
 void connect_rows(const float *similarity, ptrdiff_t start, ptrdiff_t rows, ptrdiff_t nodes, const uint8_t *present,

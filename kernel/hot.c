@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LANES 8
+#define FEW_WORDS 2 /* of a graph's row, where a search for cliques needs no numbers of its own */
 
 #if VECTORS
 typedef float Lanes __attribute__((vector_size(32)));

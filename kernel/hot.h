@@ -70,8 +70,10 @@ typedef struct {
                   const float *first, float first_weight, ptrdiff_t width, float *out);
     /* The length of the sum of rows, which takes place in `sum`. */
     float (*length)(const float *rows, const int64_t *which, ptrdiff_t count, ptrdiff_t width, float *sum);
-    /* List the pairs (node, 0 ... node - 1) of a row of similarities; absent nodes are passed over. */
-    void (*collect)(Pairs *pairs, const float *row, ptrdiff_t node, const uint8_t *present);
+    /* List the pairs (node, 0 ... node - 1) of `count` rows of similarities, `nodes` long, from the node `start` on; absent
+       nodes are passed over. */
+    void (*collect)(Pairs *pairs, const float *rows, ptrdiff_t nodes, ptrdiff_t start, ptrdiff_t count,
+                    const uint8_t *present);
     /* Keep the edges whose ends have so many common neighbours; graphs are bit matrices of `words` words a row. */
     void (*second_order)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int64_t common, uint64_t *out);
     /* All maximal cliques of more than one node, from a degeneracy order on. */

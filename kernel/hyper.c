@@ -6,6 +6,20 @@
 
 typedef enum { THRESHOLD, DEGREE, DEGENERACY } Control;
 
+/* A floor that leaves a few more pairs than are needed, so that the next list is likely to be long enough and short. Where
+   many are as similar as the floor, it would be too short: then there is none. */
+static float next_floor(Pairs *pairs, ptrdiff_t needed)
+{
+    ptrdiff_t spare = needed + needed / 4 + 1, above = 0;
+    float floor = pairs->cut;
+    if (pairs->filled > spare + needed / 4) {
+        memcpy(pairs->scratch, pairs->values, (size_t)pairs->filled * sizeof(float));
+        floor = nth_largest(pairs->scratch, pairs->filled, spare);
+    }
+    for (ptrdiff_t index = 0; index < pairs->filled; index++) above += pairs->values[index] > floor;
+    return above < needed ? -Py_HUGE_VAL : floor;
+}
+
 /* From similarities to cliques. */
 static Outcome build(const float *similarity, ptrdiff_t nodes, const uint8_t *present, Control control, double value,
                      ptrdiff_t needed, float *floor_next, int64_t common, int64_t most_cliques, int64_t most_looks, Pairs *pairs,
@@ -27,13 +41,10 @@ static Outcome build(const float *similarity, ptrdiff_t nodes, const uint8_t *pr
             pairs->cut = again ? -Py_HUGE_VAL : floor;
             pairs->lowest = Py_HUGE_VAL;
             pairs->highest = -Py_HUGE_VAL;
-            for (ptrdiff_t node = 0; node < nodes; node++) hot->collect(pairs, similarity + node * nodes, node, present);
+            hot->collect(pairs, similarity, nodes, 0, nodes, present);
             if (pairs->filled >= needed) break;
         }
-        /* Where many are as similar as the least that is kept, the next list would be too short from there on. */
-        ptrdiff_t above = 0;
-        for (ptrdiff_t index = 0; index < pairs->filled; index++) above += pairs->values[index] > pairs->cut;
-        *floor_next = above >= needed ? pairs->cut : -Py_HUGE_VAL;
+        *floor_next = next_floor(pairs, needed);
         if (control == DEGREE) {
             if (degree_cut(pairs->values, pairs->filled, there, value, pairs->lowest, pairs->highest, &threshold) < 0)
                 goto done;

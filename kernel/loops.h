@@ -106,52 +106,68 @@ static inline void NAME(list)(Pairs *pairs, float value, ptrdiff_t node, ptrdiff
     if (value > pairs->highest) pairs->highest = value;
 }
 
-/* List the pairs of one stretch of a row that lie above the cut, and return the lowest value in it. */
-static float NAME(stretch)(Pairs *pairs, const float *row, ptrdiff_t node, ptrdiff_t from, ptrdiff_t to)
-{
-    float low = pairs->lowest;
-    ptrdiff_t other = from;
 #if VECTORS
-    typedef int32_t Masks __attribute__((vector_size(32)));
-    Lanes least = (Lanes){0} + low, cut = (Lanes){0} + pairs->cut, value, next;
-    for (; other + 2 * LANES <= to; other += 2 * LANES) {
-        LOAD(value, row + other);
-        LOAD(next, row + other + LANES);
-        Masks here = value > cut, there = next > cut, below = value < least;
-        least = (Lanes)(((Masks)value & below) | ((Masks)least & ~below));
-        below = next < least;
-        least = (Lanes)(((Masks)next & below) | ((Masks)least & ~below));
-        for (uint32_t above = SET(here) | SET(there) << LANES; above; above &= above - 1) {
-            ptrdiff_t at = other + LOWEST(above);
+typedef int32_t NAME(Masks) __attribute__((vector_size(32)));
+
+/* Note the least of sixteen values in each lane; one bit for each value above the cut. */
+static inline uint32_t NAME(sixteen)(const float *values, float cut, Lanes *least)
+{
+    Lanes value, next, highest = (Lanes){0} + cut;
+    LOAD(value, values);
+    LOAD(next, values + LANES);
+    NAME(Masks) here = value > highest, there = next > highest, below = value < *least;
+    *least = (Lanes)(((NAME(Masks))value & below) | ((NAME(Masks))*least & ~below));
+    below = next < *least;
+    *least = (Lanes)(((NAME(Masks))next & below) | ((NAME(Masks))*least & ~below));
+    return SET(here) | SET(there) << LANES;
+}
+#endif
+
+/* List the pairs of one stretch of a row that lie above the cut; the lowest value goes into `least`, lane by lane, or at
+   once into the list. */
+static inline void NAME(stretch)(Pairs *pairs, const float *row, ptrdiff_t node, ptrdiff_t from, ptrdiff_t to, Lanes *least)
+{
+    ptrdiff_t other = from;
+    (void)least;
+#if VECTORS
+    /* The last sixteen begin among those before them: their bits are taken away. */
+    for (; to - from >= 2 * LANES && other < to; other += 2 * LANES) {
+        ptrdiff_t first = other + 2 * LANES <= to ? other : to - 2 * LANES;
+        uint32_t above = NAME(sixteen)(row + first, pairs->cut, least) >> (other - first) << (other - first);
+        for (; above; above &= above - 1) {
+            ptrdiff_t at = first + LOWEST(above);
             /* The cut rises when the list is full. */
             if (row[at] > pairs->cut) NAME(list)(pairs, row[at], node, at);
         }
-        cut = (Lanes){0} + pairs->cut;
     }
-    for (int lane = 0; lane < LANES; lane++)
-        if (least[lane] < low) low = least[lane];
 #endif
     for (; other < to; other++) {
-        if (row[other] < low) low = row[other];
+        if (row[other] < pairs->lowest) pairs->lowest = row[other];
         if (row[other] > pairs->cut) NAME(list)(pairs, row[other], node, other);
     }
-    return low;
 }
 
-static void NAME(collect)(Pairs *pairs, const float *row, ptrdiff_t node, const uint8_t *present)
+static void NAME(collect)(Pairs *pairs, const float *rows, ptrdiff_t nodes, ptrdiff_t start, ptrdiff_t count,
+                          const uint8_t *present)
 {
-    if (present && !present[node]) return;
-    float self = row[node];
-    if (self < pairs->lowest) pairs->lowest = self;
-    if (self > pairs->highest) pairs->highest = self;
-    if (!present) {
-        pairs->lowest = NAME(stretch)(pairs, row, node, 0, node);
-        return;
+    Lanes least;
+    float low[LANES];
+    for (int lane = 0; lane < LANES; lane++) low[lane] = pairs->lowest;
+    LOAD(least, low);
+    for (ptrdiff_t node = start; node < start + count; node++, rows += nodes) {
+        if (present && !present[node]) continue;
+        float self = rows[node];
+        if (self < pairs->lowest) pairs->lowest = self;
+        if (self > pairs->highest) pairs->highest = self;
+        if (!present) NAME(stretch)(pairs, rows, node, 0, node, &least);
+        for (ptrdiff_t from = 0, to; present && from < node; from = to + 1) {
+            for (to = from; to < node && present[to]; to++);
+            if (to > from) NAME(stretch)(pairs, rows, node, from, to, &least);
+        }
     }
-    for (ptrdiff_t from = 0, to; from < node; from = to + 1) {
-        for (to = from; to < node && present[to]; to++);
-        if (to > from) pairs->lowest = NAME(stretch)(pairs, row, node, from, to);
-    }
+    memcpy(low, &least, sizeof low);
+    for (int lane = 0; lane < LANES; lane++)
+        if (low[lane] < pairs->lowest) pairs->lowest = low[lane];
 }
 
 static void NAME(second_order)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int64_t common, uint64_t *out)
@@ -185,8 +201,8 @@ typedef struct {
     ptrdiff_t rows_room, stack_room, depths_room, entered_room;
 } NAME(Search);
 
-static inline Outcome NAME(search)(NAME(Search) *search, int32_t start, ptrdiff_t words, int64_t most_cliques,
-                                   int64_t most_looks, int64_t *looks, Cliques *found)
+static inline Outcome NAME(search)(NAME(Search) *search, const uint64_t *rows, int32_t start, ptrdiff_t words,
+                                   int64_t most_cliques, int64_t most_looks, int64_t *looks, Cliques *found)
 {
     ptrdiff_t entries = 1;
     search->depths[0] = 0;
@@ -211,7 +227,7 @@ static inline Outcome NAME(search)(NAME(Search) *search, int32_t start, ptrdiff_
         for (ptrdiff_t w = 0; w < words; w++)
             for (uint64_t rest = candidates[w] | excluded[w]; rest; rest &= rest - 1) {
                 ptrdiff_t node = w * 64 + LOWEST(rest);
-                const uint64_t *row = search->rows + node * words;
+                const uint64_t *row = rows + node * words;
                 int next = 0;
                 for (ptrdiff_t v = 0; v < words; v++) next += BITS(candidates[v] & row[v]);
                 if (next > most) most = next, pivot = node;
@@ -220,7 +236,7 @@ static inline Outcome NAME(search)(NAME(Search) *search, int32_t start, ptrdiff_
         if (*looks > most_looks) return TOO_MANY;
         /* This entry's sets move up as the branches, which take their place, are made from them. */
         ptrdiff_t branches = 0;
-        const uint64_t *pivot_row = search->rows + pivot * words;
+        const uint64_t *pivot_row = rows + pivot * words;
         for (ptrdiff_t w = 0; w < words; w++) branches += BITS(candidates[w] & ~pivot_row[w]);
         if (grow((void **)&search->stack, &search->stack_room, (entries + branches + 1) * 2 * words, sizeof(uint64_t)) ||
             grow((void **)&search->depths, &search->depths_room, entries + branches + 1, sizeof(int32_t)) ||
@@ -233,7 +249,7 @@ static inline Outcome NAME(search)(NAME(Search) *search, int32_t start, ptrdiff_
             for (uint64_t rest = candidates[w] & ~pivot_row[w]; rest; rest &= rest - 1) {
                 uint64_t bit = rest & -rest;
                 ptrdiff_t node = w * 64 + LOWEST(rest);
-                const uint64_t *row = search->rows + node * words;
+                const uint64_t *row = rows + node * words;
                 uint64_t *branch = search->stack + entries * 2 * words;
                 for (ptrdiff_t v = 0; v < words; v++) {
                     branch[v] = candidates[v] & row[v];
@@ -244,6 +260,35 @@ static inline Outcome NAME(search)(NAME(Search) *search, int32_t start, ptrdiff_
                 candidates[w] &= ~bit;
                 excluded[w] |= bit;
             }
+    }
+    return ALL_FOUND;
+}
+
+/* The same in a graph of few words, whose nodes keep their numbers: so nothing is made for the search. */
+static Outcome NAME(small_cliques)(NAME(Search) *search, const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words,
+                                   const int32_t *order, int64_t most_cliques, int64_t most_looks, uint64_t *later,
+                                   Cliques *found)
+{
+    int64_t looks = 0;
+    for (ptrdiff_t node = 0; node < nodes; node++) search->names[node] = (int32_t)node;
+    for (ptrdiff_t place = 0; place < nodes; place++) {
+        ptrdiff_t node = order[place];
+        uint64_t to_come = 0;
+        later[node / 64] &= ~((uint64_t)1 << node % 64);
+        for (ptrdiff_t w = 0; w < words; w++) to_come |= graph[node * words + w] & later[w];
+        if (!to_come) continue;
+        if (grow((void **)&search->stack, &search->stack_room, 2 * words, sizeof(uint64_t)) ||
+            grow((void **)&search->depths, &search->depths_room, 1, sizeof(int32_t)) ||
+            grow((void **)&search->entered, &search->entered_room, 1, sizeof(int32_t)))
+            return NO_MEMORY;
+        for (ptrdiff_t w = 0; w < words; w++) {
+            search->stack[w] = graph[node * words + w] & later[w];
+            search->stack[words + w] = graph[node * words + w] & ~later[w];
+        }
+        Outcome outcome =
+            words == 1 ? NAME(search)(search, graph, (int32_t)node, 1, most_cliques, most_looks, &looks, found)
+                       : NAME(search)(search, graph, (int32_t)node, FEW_WORDS, most_cliques, most_looks, &looks, found);
+        if (outcome != ALL_FOUND) return outcome;
     }
     return ALL_FOUND;
 }
@@ -259,6 +304,10 @@ static Outcome NAME(cliques)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t w
     search.inside = malloc((size_t)(nodes + 1) * sizeof(int32_t));
     if (!later || !search.names || !search.inside) goto done;
     memset(later, 0xff, (size_t)words * sizeof(uint64_t));
+    if (words <= FEW_WORDS) {
+        outcome = NAME(small_cliques)(&search, graph, nodes, words, order, most_cliques, most_looks, later, found);
+        goto done;
+    }
     for (ptrdiff_t place = 0; place < nodes; place++) {
         ptrdiff_t node = order[place], size = 0;
         uint64_t to_come = 0;
@@ -286,8 +335,8 @@ static Outcome NAME(cliques)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t w
             search.stack[(is_later ? 0 : inner) + i / 64] |= (uint64_t)1 << i % 64;
         }
         /* Few nodes have more than 64 neighbours: with one word told beforehand its loops fall away. */
-        outcome = inner == 1 ? NAME(search)(&search, (int32_t)node, 1, most_cliques, most_looks, &looks, found)
-                             : NAME(search)(&search, (int32_t)node, inner, most_cliques, most_looks, &looks, found);
+        outcome = inner == 1 ? NAME(search)(&search, search.rows, (int32_t)node, 1, most_cliques, most_looks, &looks, found)
+                             : NAME(search)(&search, search.rows, (int32_t)node, inner, most_cliques, most_looks, &looks, found);
         if (outcome != ALL_FOUND) goto done;
     }
     outcome = ALL_FOUND;
