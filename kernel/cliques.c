@@ -84,48 +84,6 @@ static ptrdiff_t neighbours(const uint64_t *row, ptrdiff_t words, int32_t *out)
     return size;
 }
 
-/* Take the node of least degree among those left, the first of them among equals, again and again. */
-static int degeneracy_order(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int32_t *degree, int32_t *around,
-                            int32_t *order)
-{
-    ptrdiff_t highest = 0, lowest = 0;
-    for (ptrdiff_t node = 0; node < nodes; node++) {
-        degree[node] = (int32_t)neighbours(graph + node * words, words, around);
-        if (degree[node] > highest) highest = degree[node];
-    }
-    /* For every degree a bitset of the nodes that have it, and how many they are. */
-    uint64_t *having = calloc((size_t)((highest + 1) * words + 1), sizeof(uint64_t));
-    int32_t *number = calloc((size_t)(highest + 1), sizeof(int32_t));
-    int done = having && number ? 0 : -1;
-    for (ptrdiff_t node = 0; node < nodes && !done; node++) {
-        having[degree[node] * words + node / 64] |= (uint64_t)1 << node % 64;
-        number[degree[node]]++;
-    }
-    for (ptrdiff_t taken = 0; taken < nodes && !done; taken++) {
-        while (!number[lowest]) lowest++;
-        ptrdiff_t word = 0;
-        while (!having[lowest * words + word]) word++;
-        ptrdiff_t node = word * 64 + LOWEST(having[lowest * words + word]);
-        order[taken] = (int32_t)node;
-        having[lowest * words + word] &= having[lowest * words + word] - 1;
-        number[lowest]--;
-        degree[node] = -1;
-        ptrdiff_t size = neighbours(graph + node * words, words, around);
-        for (ptrdiff_t index = 0; index < size; index++) {
-            int32_t other = around[index], d = degree[other];
-            if (d < 0) continue;
-            having[d * words + other / 64] &= ~((uint64_t)1 << other % 64);
-            having[(d - 1) * words + other / 64] |= (uint64_t)1 << other % 64;
-            number[d]--;
-            number[d - 1]++;
-            degree[other]--;
-        }
-        if (lowest) lowest--;
-    }
-    free(having), free(number);
-    return done;
-}
-
 /* Grow one maximal clique from every node, trying its neighbours by falling degree, the first among equals. */
 static int greedy(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int32_t *around, Cliques *found)
 {
@@ -272,7 +230,7 @@ Outcome find_cliques(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, in
     Outcome outcome = NO_MEMORY;
     if (!work) return outcome;
     int32_t *degree = work, *around = work + nodes, *order = around + nodes;
-    if (degeneracy_order(graph, nodes, words, degree, around, order) < 0) goto done;
+    if (hot->order(graph, nodes, words, degree, order) < 0) goto done;
     outcome = hot->cliques(graph, nodes, words, order, most_cliques, most_looks, found);
     if (outcome == TOO_MANY) {
         found->count = found->filled = 0;

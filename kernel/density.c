@@ -34,8 +34,9 @@ int degree_cut(const float *values, ptrdiff_t count, ptrdiff_t nodes, double deg
     float last = ranked(values, count, enough, work), next = last, below = -INFINITY;
     ptrdiff_t as_large = 0;
     for (ptrdiff_t at = 0; at < count; at++) {
+        float lower = values[at] < last ? values[at] : -INFINITY; /* so that no branch is to be foretold */
         as_large += values[at] >= last;
-        below = values[at] < last && values[at] > below ? values[at] : below;
+        below = lower > below ? lower : below;
     }
     if (most >= as_large) next = most == as_large ? below : ranked(values, count, most + 1, work);
     free(work);

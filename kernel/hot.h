@@ -76,6 +76,9 @@ typedef struct {
                     const uint8_t *present);
     /* Keep the edges whose ends have so many common neighbours; graphs are bit matrices of `words` words a row. */
     void (*second_order)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int64_t common, uint64_t *out);
+    /* Take the node of least degree among those left, the first of them among equals, again and again; -1 if there is no
+       memory. */
+    int (*order)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int32_t *degree, int32_t *order);
     /* All maximal cliques of more than one node, from a degeneracy order on. */
     Outcome (*cliques)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, const int32_t *order,
                        int64_t most_cliques, int64_t most_looks, Cliques *found);

@@ -188,6 +188,48 @@ static void NAME(second_order)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t
     }
 }
 
+static int NAME(order)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int32_t *degree, int32_t *order)
+{
+    ptrdiff_t highest = 0, lowest = 0;
+    for (ptrdiff_t node = 0; node < nodes; node++) {
+        degree[node] = 0;
+        for (ptrdiff_t word = 0; word < words; word++) degree[node] += BITS(graph[node * words + word]);
+        if (degree[node] > highest) highest = degree[node];
+    }
+    /* For every degree a bitset of the nodes that have it, and how many they are. */
+    uint64_t *having = calloc((size_t)((highest + 1) * (words + 1)), sizeof(uint64_t)), *number;
+    if (!having) return -1;
+    number = having + (highest + 1) * words;
+    for (ptrdiff_t node = 0; node < nodes; node++) {
+        having[degree[node] * words + node / 64] |= (uint64_t)1 << node % 64;
+        number[degree[node]]++;
+    }
+    for (ptrdiff_t taken = 0; taken < nodes; taken++) {
+        while (!number[lowest]) lowest++;
+        uint64_t *least = having + lowest * words;
+        while (!*least) least++;
+        ptrdiff_t node = (least - (having + lowest * words)) * 64 + LOWEST(*least);
+        order[taken] = (int32_t)node;
+        *least &= *least - 1;
+        number[lowest]--;
+        degree[node] = -1;
+        for (ptrdiff_t word = 0; word < words; word++)
+            for (uint64_t rest = graph[node * words + word]; rest; rest &= rest - 1) {
+                uint64_t bit = rest & -rest;
+                ptrdiff_t other = word * 64 + LOWEST(rest), d = degree[other];
+                if (d < 0) continue;
+                having[d * words + word] &= ~bit;
+                having[(d - 1) * words + word] |= bit;
+                number[d]--;
+                number[d - 1]++;
+                degree[other]--;
+            }
+        if (lowest) lowest--;
+    }
+    free(having);
+    return 0;
+}
+
 /* The neighbourhood of one node, its nodes numbered anew in the same order, and the search in it: Bron–Kerbosch with
    pivoting, on a stack of its own. An entry of the stack is two bitsets, candidates and excluded; the nodes of the
    clique so far are in `inside`. */
@@ -346,5 +388,6 @@ done:
     return outcome;
 }
 
-static const Hot NAME(hot) = {NAME(rows_by_queries), NAME(slots_by_query), NAME(tile_6x16), NAME(tile_1x64), NAME(square), NAME(mix),
-                              NAME(weigh),           NAME(length),          NAME(collect),  NAME(second_order), NAME(cliques)};
+static const Hot NAME(hot) = {NAME(rows_by_queries), NAME(slots_by_query), NAME(tile_6x16), NAME(tile_1x64), NAME(square),
+                              NAME(mix),             NAME(weigh),          NAME(length),    NAME(collect),
+                              NAME(second_order),    NAME(order),          NAME(cliques)};

@@ -65,12 +65,12 @@ class Task:
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "logit_scale", float(self.logit_scale))
 
-    @property
+    @cached_property
     def classes(self) -> int:
         """K, the number of classes."""
         return len(self.class_names)
 
-    @property
+    @cached_property
     def dim(self) -> int:
         """D, the width of the CLIP features."""
         return int(self.text.shape[1])
