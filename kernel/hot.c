@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LANES 8
-#define FEW_WORDS 2 /* of a graph's row, where a search for cliques needs no numbers of its own */
+#define FEW_WORDS 2 /* of a graph's row: such a graph is looked at as it is, without shortcuts */
 
 #if VECTORS
 typedef float Lanes __attribute__((vector_size(32)));

@@ -1,17 +1,27 @@
 /* Included by hot.c once for every kind of processor. */
 #include "tiles.h"
 
+/* A few rows with one column. Most of a tile in vain takes less time than two rows one after the other. */
+static inline void NAME(up_to_eight)(const float **rows, int high, const float *column, ptrdiff_t width, float *out)
+{
+    if (high == 1) out[0] = NAME(dot)(rows[0], column, width);
+    if (high < 2) return;
+    for (int r = high; r < 8; r++) rows[r] = rows[0];
+    NAME(tile_8x1)(rows, column, width, out);
+}
+
 static void NAME(rows_by_queries)(const float *rows, ptrdiff_t count, const float *queries, ptrdiff_t number,
                                   ptrdiff_t width, float *out, ptrdiff_t stride)
 {
     if (number == 1) {
-        const float *eight[8];
-        ptrdiff_t row = 0;
-        for (; row + 8 <= count; row += 8) {
-            for (int r = 0; r < 8; r++) eight[r] = rows + (row + r) * width;
-            NAME(tile_8x1)(eight, queries, width, out + row);
+        for (ptrdiff_t row = 0; row < count; row += 8) {
+            const float *eight[8];
+            float near[8];
+            int high = count - row < 8 ? (int)(count - row) : 8;
+            for (int r = 0; r < high; r++) eight[r] = rows + (row + r) * width;
+            NAME(up_to_eight)(eight, high, queries, width, near);
+            for (int r = 0; r < high; r++) out[row + r] = near[r];
         }
-        for (; row < count; row++) out[row] = NAME(dot)(rows + row * width, queries, width);
         return;
     }
     const float *left[4], *right[3];
@@ -46,7 +56,8 @@ static void NAME(slots_by_query)(const float *slots, const int64_t *filled, ptrd
             for (int r = 0; r < 8; r++) *to[r] = near[r];
             high = 0;
         }
-    for (int r = 0; r < high; r++) *to[r] = NAME(dot)(rows[r], query, width);
+    NAME(up_to_eight)(rows, high, query, width, near);
+    for (int r = 0; r < high; r++) *to[r] = near[r];
 }
 
 static float NAME(square)(const float *weights, const float *gram, ptrdiff_t slots)
@@ -180,10 +191,13 @@ static void NAME(second_order)(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t
                 if (other <= node) continue;
                 const uint64_t *line = graph + other * words;
                 int64_t shared = 0;
-                for (ptrdiff_t w = 0; w < words && shared < common; w++) shared += BITS(row[w] & line[w]);
-                if (shared < common) continue;
-                out[node * words + word] |= (uint64_t)1 << other % 64;
-                out[other * words + node / 64] |= (uint64_t)1 << node % 64;
+                for (ptrdiff_t w = 0; w < words; w++) {
+                    shared += BITS(row[w] & line[w]);
+                    if (words > FEW_WORDS && shared >= common) break;
+                }
+                uint64_t stays = shared >= common; /* nobody can foretell it, so it is no branch */
+                out[node * words + word] |= stays << other % 64;
+                out[other * words + node / 64] |= stays << node % 64;
             }
     }
 }
