@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmic_tta import make_method
+from cosmic_tta import Sample, make_method
 from cosmic_tta.kernel import COMPILED
 from cosmic_tta.methods.cosmic import Cosmic
 from cosmic_tta.state import state_digest
@@ -57,6 +58,45 @@ def test_in_one_call_or_part_by_part_is_the_same(parameters: dict[str, Any]) -> 
             assert state_digest(mine) == state_digest(other)
             np.testing.assert_array_equal(method.peek(mine, sample).scores, parts.peek(other, sample).scores)
             assert state_digest(mine) == state_digest(other)
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_the_same_without_auxiliary_features(views: int) -> None:
+    pack = superclass_pack(seed=9, images=60, superclasses=4, members=4, views=views, dim=40, aux_dim=32)
+    method, parts = twins(shots=3)
+    task = replace(pack.task(), aux_dim=None)
+    mine, other = method.init(task), parts.init(task)
+    for index in range(len(pack)):
+        sample = Sample(pack.sample(index).clip)
+        one, two = method.step(mine, sample), parts.step(other, sample)
+        np.testing.assert_array_equal(one.scores, two.scores)
+        assert one.parts.keys() == two.parts.keys()
+        assert one.why == two.why
+    assert state_digest(mine) == state_digest(other)
+
+
+def test_an_explanation_stays_as_it_was() -> None:
+    pack = superclass_pack(seed=9, images=60, superclasses=4, members=4, views=1, dim=40, aux_dim=32)
+    method, twin = twins()
+    state, other = method.init(pack.task()), twin.init(pack.task())
+    later = [method.step(state, pack.sample(index)) for index in range(len(pack))]
+    at_once = [twin.step(other, pack.sample(index)).why for index in range(len(pack))]
+    assert [answer.why for answer in later] == at_once
+
+
+@compiled
+def test_arrays_put_in_place_of_a_state_s_own_are_read() -> None:
+    pack = superclass_pack(seed=9, images=40, superclasses=4, members=4, views=1, dim=40, aux_dim=32)
+    method, _ = twins()
+    state, twin = method.init(pack.task()), method.init(pack.task())
+    for index in range(len(pack)):
+        for space in (state.css, state.afv):
+            assert space is not None
+            cache = space.memory.cache
+            cache.slots, cache.count = cache.slots.copy(), cache.count.copy()
+        one, two = method.step(state, pack.sample(index)), method.step(twin, pack.sample(index))
+        np.testing.assert_array_equal(one.scores, two.scores)
+    assert state_digest(state) == state_digest(twin)
 
 
 def test_past_the_last_kept_product_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

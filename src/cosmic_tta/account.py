@@ -1,4 +1,4 @@
-"""What a step leaves behind, so that its prediction can be explained when somebody asks, long after the caches changed."""
+"""What a step leaves behind, so that its prediction can be explained long after the caches have changed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ class Branch(NamedTuple):
 
     def account(self, space: Space, query: Array, answer: int) -> Account:
         """Keep what an explanation needs: the votes of the answer's slots are counted now, all else is frozen."""
-        cache, near = space.memory.cache, self.near
-        if near is None:
-            near = dots(cache.slots[answer, : cache.count[answer]], query[None])[0]
-        else:
-            near = near[answer].copy()
+        cache = space.memory.cache
+        if self.near is not None:
+            return Account(self.hyper, self.nearest, cache.sample[answer].copy(), self.near[answer].copy())
+        near = dots(cache.slots[answer, : cache.count[answer]], query[None])[0]
         return Account(self.hyper, self.nearest, cache.sample[answer, : len(near)].copy(), near)
 
 

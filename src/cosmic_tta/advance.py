@@ -11,7 +11,9 @@ import numpy as np
 
 from cosmic_tta.account import Account
 from cosmic_tta.atoms import MOST_SAMPLES
+from cosmic_tta.cliques import LOOKS_PER_CLIQUE, search
 from cosmic_tta.core import Sample, Task
+from cosmic_tta.graph import Density
 from cosmic_tta.hyperclass import HyperClasses
 from cosmic_tta.kernel import COMPILED
 from cosmic_tta.ops import Array
@@ -36,6 +38,22 @@ class Course(NamedTuple):
     afv: Wanted
 
 
+def can_advance(method: Any) -> bool:
+    """Say whether the kernel can make a learning step of either space in one call, by COSMIC's parameters."""
+    centres = method.centre == "attention" and method.text_slot and method.aux_centre == "mean"
+    plain = not (method.unit_aux_centres or method.cosine)
+    return COMPILED is not None and centres and plain and method.empty_scores and method.score == "exponential"
+
+
+def course(method: Any, classes: int, css: Density, afv: Density) -> Course:
+    """Say for the kernel what COSMIC's parameters, and the densities of both graphs, come down to."""
+    common, up = method.common if method.order == 2 else -1, method.rounding == "ceil"
+    bounds = (common, method.max_cliques, LOOKS_PER_CLIQUE * method.max_cliques)
+    rest = (*bounds, method.ratio, up, method.alpha, method.beta)
+    wanted = (*search(css, 2 * classes), *rest), (*search(afv, classes), *rest)
+    return Course(method.confident, method.stored == "plain", method.aux_label == "joint", method.weights, *wanted)
+
+
 class Advanced(NamedTuple):
     """What the CLIP space made of a sample, and what it says to the auxiliary one."""
 
@@ -49,12 +67,14 @@ class Advanced(NamedTuple):
     @property
     def zero_shot(self) -> Array:
         """What the plain view says, [K]."""
-        return self.said[ZERO_SHOT]
+        row: Array = self.said[ZERO_SHOT]
+        return row
 
     @property
     def clip_cache(self) -> Array:
         """What the CLIP cache alone says, [K]."""
-        return self.said[CLIP_CACHE]
+        row: Array = self.said[CLIP_CACHE]
+        return row
 
     @property
     def css_nodes(self) -> Array:
@@ -163,4 +183,4 @@ def _read(
 ) -> tuple[HyperClasses, tuple[bytes, int, bytes], float]:
     array = np.frombuffer
     hyper = HyperClasses(array(nodes, np.int64), array(sizes, np.int64), array(shares, np.float32), complete)
-    return hyper, nearest, floor  # type: ignore[return-value]
+    return hyper, nearest, floor

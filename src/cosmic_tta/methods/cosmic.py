@@ -13,73 +13,17 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 import numpy as np
 
 from cosmic_tta.account import Account, Branch, explain
-from cosmic_tta.advance import Course, advance_afv, advance_css
+from cosmic_tta.advance import Course, advance_afv, advance_css, can_advance, course
 from cosmic_tta.ahead import LOOK_AHEAD, Ahead, Queries
-from cosmic_tta.cliques import LOOKS_PER_CLIQUE, MAX_CLIQUES, cliques_of, search
+from cosmic_tta.cliques import MAX_CLIQUES, cliques_of
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.graph import Density, grown_threshold
 from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding, Score
-from cosmic_tta.kernel import COMPILED
 from cosmic_tta.ops import Array, Bools, class_probabilities, confident_look, fuse, joint_look
 from cosmic_tta.parameters import LARGE, param
+from cosmic_tta.presets import OFFICIAL, PAPER
 from cosmic_tta.space import Answer, Nodes, Offer, Space
-
-# A preset says all that it depends on, so that a change of our default leaves it alone.
-PAPER: Mapping[str, Any] = {
-    "confident": 0.1,
-    "stored": "plain",
-    "shots": 8,
-    "aux_shots": 8,
-    "centre": "attention",
-    "aux_centre": "mean",
-    "attention_beta": 5.5,
-    "text_slot": False,
-    "aux_label": "clip",
-    "aux_cache": False,
-    "unit_aux_centres": True,
-    "graph": "threshold",
-    "threshold": 0.85,
-    "aux_threshold": 0.2,
-    "growth": 1e-5,
-    "order": 2,
-    "common": 1,
-    "rebuild": "always",
-    "ratio": 0.2,
-    "rounding": "ceil",
-    "cosine": True,
-    "score": "softmax",
-    "empty_scores": False,
-    "weights": (1.0, 1.0, 1.0),
-}
-OFFICIAL: Mapping[str, Any] = {
-    "confident": 0.1,
-    "stored": "confident",
-    "shots": 8,
-    "aux_shots": 8,
-    "centre": "attention",
-    "aux_centre": "mean",
-    "attention_beta": 5.5,
-    "text_slot": True,
-    "aux_label": "joint",
-    "aux_cache": True,
-    "unit_aux_centres": False,
-    "graph": "degree",
-    "degree": 4.0,
-    "aux_degree": 5.0,
-    "order": 2,
-    "common": 2,
-    "rebuild": "scheduled",
-    "rebuild_every": 100,
-    "ratio": 0.2,
-    "rounding": "floor",
-    "cosine": False,
-    "score": "exponential",
-    "alpha": 2.0,
-    "beta": 5.0,
-    "empty_scores": True,
-    "weights": (1.0, 1.0, 1.0),
-}
 
 
 @dataclass
@@ -216,7 +160,7 @@ class Cosmic(Method[CosmicState]):
         css, clip_cache = self._css(state, offer, text_dots[0], ahead.clip, learn)
 
         # AFV: the same with the auxiliary feature, without texts.
-        if learn and self.aux_label == "joint":
+        if learn and ahead.aux is not None and self.aux_label == "joint":
             label, surprise = joint_look(zero_shot, clip_cache)
         return self._join(state, sample, zero_shot, clip_cache, css, label, surprise, ahead.aux, learn)
 
@@ -331,23 +275,20 @@ class Cosmic(Method[CosmicState]):
 
     @cached_property
     def _at_once(self) -> bool:
-        """Whether the kernel can make a learning step of either space in one call; it only saves time."""
-        centres = self.centre == "attention" and self.text_slot and self.aux_centre == "mean"
-        plain = not (self.unit_aux_centres or self.cosine)
-        return COMPILED is not None and centres and plain and self.empty_scores and self.score == "exponential"
+        return can_advance(self)
 
     def _advance(self, state: CosmicState, sample: Sample) -> Prediction | None:
-        """Make a step by such calls; None where the CLIP space has no new graph or does not take the sample."""
+        """Make a step in one compiled call a space; None if there is no new graph or the CLIP space takes no sample."""
         task, afv, aux = state.task, state.afv, sample.aux
         if self._due(state, self._css_rule) is False:
             return None
-        course = self._course(task.classes, state.seen)
-        done = advance_css(state.css, task, sample, state.seen, course)
+        way = self._course(task.classes, state.seen)
+        done = advance_css(state.css, task, sample, state.seen, way)
         if done is None:
             return None
         fused = None
         if afv is not None and aux is not None and self.aux_cache and self._due(state, self._afv_rule) is not False:
-            fused = advance_afv(afv, aux, state.seen, course, done)
+            fused = advance_afv(afv, aux, state.seen, way, done)
         if fused is None or afv is None:
             css = Branch(done.css_nodes, done.hyper, Nearest.read(*done.nearest), done.near)
             queries = None if aux is None else Queries(aux[None])
@@ -358,24 +299,10 @@ class Cosmic(Method[CosmicState]):
         return self._told(task, scores, parts, fused.label, accounts)
 
     def _course(self, classes: int, seen: int) -> Course:
-        """Say how the kernel goes about a step; it is the same in every one, but for a growing threshold."""
         known = self._courses.get(classes)
         if known is None:
-            up, common = self.rounding == "ceil", self.common if self.order == 2 else -1
-            rest = (
-                common,
-                self.max_cliques,
-                LOOKS_PER_CLIQUE * self.max_cliques,
-                self.ratio,
-                up,
-                self.alpha,
-                self.beta,
-            )
-            css = (*search(self._density(self._css_rule, seen), 2 * classes), *rest)
-            afv = (*search(self._density(self._afv_rule, seen), classes), *rest)
-            plain, joint = self.stored == "plain", self.aux_label == "joint"
-            known = Course(self.confident, plain, joint, self.weights, css, afv)
-            if self.graph != "threshold":
+            known = course(self, classes, self._density(self._css_rule, seen), self._density(self._afv_rule, seen))
+            if self.graph != "threshold":  # which grows
                 self._courses[classes] = known
         return known
 
