@@ -137,7 +137,7 @@ def test_folders_that_cannot_be_loaded(tmp_path: Path) -> None:
         open_source(tmp_path / "twins")
     with pytest.raises(DatasetError, match="there is no '.*nowhere/at/all'"):
         open_source(tmp_path / "nowhere" / "at" / "all")
-    with pytest.raises(UnknownNameError, match="unknown data set or path 'dttd': did you mean 'dtd'"):
+    with pytest.raises(UnknownNameError, match="unknown file, folder or data set 'dttd': did you mean 'dtd'"):
         open_source("dttd")
     with pytest.raises(DatasetError, match="'dtd' is a published data set: say which folder it lies under"):
         open_source("dtd")

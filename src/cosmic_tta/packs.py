@@ -213,7 +213,9 @@ def _read_head(path: Path) -> dict[str, Any]:
     try:
         head = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise PackError(f"{str(path)!r} is no feature pack: it has no pack.json.") from error
+        raise PackError(
+            f"{str(path)!r} is no feature pack: it has no pack.json. (Pictures become a pack by cosmic extract.)"
+        ) from error
     except (OSError, ValueError) as error:
         raise PackError(f"{str(file)!r} cannot be read as JSON: {error}") from error
     if not isinstance(head, dict) or head.get("format") != FORMAT:

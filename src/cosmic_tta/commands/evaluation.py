@@ -179,4 +179,4 @@ def demo(
         reports.append(run.report)
     show_reports(reports, json_file)
     if json_file != STDOUT:
-        say('Next, your own features ("Your own features" in the README): cosmic eval PACK')
+        say("Next, your own pictures (README): cosmic extract FOLDER --clip ... --out PACK, then cosmic eval PACK")

@@ -18,7 +18,7 @@ from cosmic_tta.errors import CosmicError, EncoderError, InputError, unknown_nam
 __all__ = ["FAMILIES", "ClipEncoder", "Encoder", "Family", "Tokens", "auto_batch", "make_clip", "make_encoder"]
 
 BATCHES = {"cpu": 64, "cuda": 256, "mps": 128}
-TORCH = "pip install 'cosmic-tta[torch]' (we test with torch==2.13.0)"
+TORCH = "pip install 'cosmic-tta[torch]', in a clone -e '.[torch]' (we test with torch==2.13.0)"
 
 
 @dataclass(frozen=True)
