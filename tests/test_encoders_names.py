@@ -41,7 +41,7 @@ def test_importing_the_room_pulls_in_nothing_heavy() -> None:
     [
         ("hff:openai/clip", UnknownNameError, "unknown family of encoders 'hff': did you mean 'hf'"),
         ("clip-resnt:RN50.pt", UnknownNameError, "did you mean 'clip-resnet'"),
-        ("openai/clip-vit-base-patch16", UnknownNameError, "Known: clip-resnet, hf, onnx, open_clip"),
+        ("openai/clip-vit-base-patch16", UnknownNameError, "Known: clip-resnet, hf, mini, onnx, open_clip"),
         ("hf", EncoderError, "'hf' names no model: expected hf:NAME"),
         ("hf:", EncoderError, "for example hf:openai/clip-vit-base-patch16"),
         ("open_clip:,openai", EncoderError, "incomplete: expected open_clip:MODEL"),

@@ -204,7 +204,7 @@ def test_damaged_folders_are_refused(exported: Any, tmp_path: Path) -> None:
     rewrite(text=[])
     refused("'text' must be null")
     rewrite(text={"context": 16, "tokenizer": "other"})
-    refused("must be 'clip' or 'file'")
+    refused("must be one of 'clip', 'file', 'words'")
     rewrite(preprocessing={"size": [1, 2]})
     refused("its preprocessing is not one of ours")
     (spoiled / "text.onnx").unlink()

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmic_tta.corruptions import Corruption
 from cosmic_tta.datasets.base import Dataset
 from cosmic_tta.encoders.base import ClipEncoder, Encoder
 from cosmic_tta.errors import EncoderError, PackError, PictureError
@@ -77,6 +78,7 @@ def extract(
     workers: int = 0,
     store: str = "float32",
     max_pixels: int = MAX_PIXELS,
+    shift: Corruption | None = None,
     strict: bool = False,
     watch: Watch = lambda _: None,
 ) -> Extraction:
@@ -93,6 +95,7 @@ def extract(
         workers: processes that decode; 0 decodes in threads of this one.
         store: `float32` or `float16`, the type of the features in the pack.
         max_pixels: a larger picture is refused before it is decoded.
+        shift: spoil each picture first, in a way that can be repeated.
         strict: end at the first picture that cannot be used, instead of leaving it out.
         watch: is told the progress.
     """
@@ -101,7 +104,7 @@ def extract(
         raise PackError(f"features are stored as float32 or float16; given {store!r}.")
     if not len(dataset):
         raise PackError(f"{dataset.name!r} has no pictures to encode.")
-    recipe = Recipe(views, clip.preprocessing, None if aux is None else aux.preprocessing, max_pixels)
+    recipe = Recipe(views, clip.preprocessing, None if aux is None else aux.preprocessing, max_pixels, shift)
     size = _chunk_size(batch, views.count)
     plan = _plan(dataset, clip, aux, texts, recipe, batch, size, store)
     shapes = {"clip": (len(dataset), views.count, clip.dim)} | ({} if aux is None else {"aux": (len(dataset), aux.dim)})
@@ -194,6 +197,7 @@ def _plan(
         "aux": None if aux is None else _described(aux),
         "views": asdict(recipe.views),
         "max_pixels": recipe.max_pixels,
+        "shift": None if recipe.shift is None else asdict(recipe.shift),
         "batch": batch,
         "chunk": size,
         "store": store,

@@ -23,6 +23,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from cosmic_tta.corruptions import Corruption
 from cosmic_tta.datasets.base import Item
 from cosmic_tta.errors import CosmicError, PictureError, UnreadableError
 from cosmic_tta.pictures import MAX_PIXELS, open_picture
@@ -41,6 +42,7 @@ class Recipe:
     clip: Preprocessing
     aux: Preprocessing | None = None
     max_pixels: int = MAX_PIXELS
+    shift: Corruption | None = None  # done to the picture before anything else
 
     def prepare(self, item: Item) -> Prepared:
         """Read, decode and cut one picture; what is wrong with it is told, not raised."""
@@ -50,6 +52,8 @@ class Recipe:
             return Prepared(problem=str(error), unreadable=isinstance(error, UnreadableError))
         except (OSError, KeyError, ValueError) as error:  # an archive that was moved or cut short meanwhile
             return Prepared(problem=f"{item.key}: cannot be read ({error}).", unreadable=True)
+        if self.shift is not None:
+            picture = self.shift(picture, item.key)
         clip = self.views.of(picture, item.key, self.clip)
         return Prepared(clip, None if self.aux is None else self.aux.pixels(picture))
 

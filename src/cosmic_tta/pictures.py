@@ -31,13 +31,14 @@ _SETTINGS = threading.Lock()  # warnings and Pillow's own bound are settings of 
 Source = str | os.PathLike[str] | bytes
 
 
-def open_picture(source: Source, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def open_picture(source: Source, *, max_pixels: int = MAX_PIXELS, name: str = "") -> Image.Image:
     """Decode a picture from a file or from bytes: RGB, upright, the first frame of an animation.
 
     Raises PictureError, before anything is decoded, for a picture of more than `max_pixels` pixels; and for one
-    that is empty, truncated or of an unknown format. Transparency is dropped, as CLIP's own preprocessing does.
+    that is empty, truncated or of an unknown format; `name` is what the message calls it. Transparency is dropped, as
+    CLIP's own preprocessing does.
     """
-    name = "picture" if isinstance(source, bytes) else str(source)
+    name = name or ("picture" if isinstance(source, bytes) else str(source))
     try:
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
     except OSError as error:
@@ -51,7 +52,7 @@ def open_picture(source: Source, *, max_pixels: int = MAX_PIXELS) -> Image.Image
                 allowed = f"at most {max_pixels / 1e6:g} megapixels are decoded; see --max-pixels"
                 raise PictureError(f"{name}: has {width} x {height} pixels; {allowed}.")
             picture.load()
-            return _eight_bits(_upright(picture)).convert("RGB")
+            return as_rgb(picture)
     except PictureError:
         raise
     except UnidentifiedImageError as error:
@@ -60,6 +61,11 @@ def open_picture(source: Source, *, max_pixels: int = MAX_PIXELS) -> Image.Image
         raise PictureError(f"{name}: is refused ({error})") from error
     except Exception as error:  # Pillow's decoders raise any kind on damaged files, RuntimeError and struct.error too
         raise PictureError(f"{name}: is truncated or damaged ({error}).") from error
+
+
+def as_rgb(picture: Image.Image) -> Image.Image:
+    """Turn a decoded picture upright and into RGB, whatever its mode."""
+    return _eight_bits(_upright(picture)).convert("RGB")
 
 
 def _open(data: bytes) -> Image.Image:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from cosmic_tta.commands.options import JsonFile
+from cosmic_tta.corruptions import CORRUPTIONS, Corruption
 from cosmic_tta.datasets import Dataset, few_shot, open_source
 from cosmic_tta.encoders import ClipEncoder, Encoder, auto_batch, make_clip, make_encoder
 from cosmic_tta.errors import InputError, PackError
@@ -65,12 +66,17 @@ def extract_pack(
         str, typer.Option(help="How features are kept: float32, or float16 in half the space.")
     ] = "float32",
     max_pixels: Annotated[float, typer.Option(metavar="MEGAPIXELS", help="Refuse larger pictures.")] = 25.0,
+    shift: Annotated[
+        str | None,
+        typer.Option(metavar="KIND:SEVERITY", help=f"Spoil each picture first: {', '.join(CORRUPTIONS)}; 1 to 5."),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first picture that cannot be used.")] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Encode pictures into a feature pack. Run it again if it was stopped: it goes on where it was."""
     rows, processes = _number("--batch", batch, 1), _number("--workers", workers, 0)
     kinds = Views(views, seed, mix=mix)
+    spoiled = None if shift is None else Corruption.parse(shift, seed)
     if not 0 < max_pixels < math.inf:
         raise InputError(f"--max-pixels must be above 0 (megapixels); given {max_pixels:g}.")
     if not out.name:
@@ -105,6 +111,7 @@ def extract_pack(
                 workers=default_workers() if processes is None else processes,
                 store=store,
                 max_pixels=int(max_pixels * 1e6),
+                shift=spoiled,
                 strict=strict,
                 watch=lambda step: count(step.done, step.total, f"{step.failed} failed" if step.failed else ""),
             )

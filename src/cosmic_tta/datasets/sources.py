@@ -10,6 +10,8 @@ from pathlib import Path
 from cosmic_tta.datasets import arrow, shards
 from cosmic_tta.datasets.base import Dataset
 from cosmic_tta.datasets.catalogue import CATALOGUE, find, load_published, published, recognise
+from cosmic_tta.datasets.embedded import NAME as EMBEDDED
+from cosmic_tta.datasets.embedded import photographs
 from cosmic_tta.datasets.files import SPLIT_OF, checked_split, few, pictures_in, subfolders
 from cosmic_tta.datasets.folders import class_folders, flat_folder
 from cosmic_tta.datasets.layouts import NAMES_FILE
@@ -47,7 +49,7 @@ def open_source(
 ) -> Dataset:
     """Open pictures wherever they lie; what they are is told by looking.
 
-    The first rule that fits counts:
+    `mini` names the photographs that ship with the package. Else the first rule that fits counts:
 
     1. With `root`, or where no such path is there: the name of a published data set, which lies under `root`.
     2. A file by its suffix: `.csv` and `.tsv` are tables of paths and labels (paths relative to `root`, else to the
@@ -74,6 +76,8 @@ def open_source(
     text, path = os.fspath(source), Path(source)
     places = [None if place is None else Path(place) for place in (root, classes_file)]
     wish = Wish(checked_split(split), strict, blanks, places[0], places[1])
+    if text == EMBEDDED and not path.exists():
+        return photographs()
     if wish.root is not None and find(text) is not None:
         return load_published(published(text), wish.root, wish.split, strict=strict, classes_file=wish.classes_file)
     if path.suffix.lower() == ".tar":

@@ -82,6 +82,14 @@ FAMILIES: Mapping[str, Family] = {
             weights=True,
         ),
         Family(
+            "mini",
+            "mini:clip or mini:dino",
+            "mini:clip",
+            ("onnxruntime",),
+            "pip install onnxruntime",
+            "the small pair that ships with the package: ten classes, to try the system with",
+        ),
+        Family(
             "onnx",
             "onnx:FOLDER",
             "onnx:clip-b16-int8",

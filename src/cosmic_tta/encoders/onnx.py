@@ -19,6 +19,7 @@ from cosmic_tta.encoders.base import TEXTS_AT_ONCE, Encoder, Options, Tokens, ch
 from cosmic_tta.encoders.clip_tokenizer import ClipTokenizer
 from cosmic_tta.encoders.file_tokenizer import FileTokenizer
 from cosmic_tta.encoders.fingerprint import file_fingerprint
+from cosmic_tta.encoders.word_tokenizer import WordTokenizer
 from cosmic_tta.errors import EncoderError
 from cosmic_tta.preprocessing import Preprocessing
 
@@ -26,6 +27,12 @@ FORMAT = 1
 HEAD = "encoder.json"
 IMAGE, TEXT = "image.onnx", "text.onnx"
 ERRORS_ONLY = 3  # ONNX Runtime's level of logging
+Tokenizer = ClipTokenizer | FileTokenizer | WordTokenizer
+TOKENIZERS: dict[str, Callable[[Path, int], Tokenizer]] = {
+    "clip": ClipTokenizer.read,
+    "file": FileTokenizer,
+    "words": WordTokenizer,
+}
 
 
 def load(path: str, _: str | None, options: Options) -> Encoder:
@@ -45,14 +52,11 @@ def load(path: str, _: str | None, options: Options) -> Encoder:
     text = head.get("text")
     if text is None or options.kind == "image":
         return OnnxEncoder(head, preprocessing, image, _device(options))
-    kinds: dict[str, Callable[[Path, int], ClipTokenizer | FileTokenizer]] = {
-        "clip": ClipTokenizer.read,
-        "file": FileTokenizer,
-    }
     told = str(text.get("tokenizer"))
-    if told not in kinds:
-        raise EncoderError(f"{str(folder / HEAD)!r}: the tokenizer must be 'clip' or 'file'; given {told!r}.")
-    tokenizer = kinds[told](folder, int(text["context"]))
+    if told not in TOKENIZERS:
+        known = ", ".join(map(repr, TOKENIZERS))
+        raise EncoderError(f"{str(folder / HEAD)!r}: the tokenizer must be one of {known}; given {told!r}.")
+    tokenizer = TOKENIZERS[told](folder, int(text["context"]))
     return OnnxClip(head, preprocessing, image, _device(options), _session(folder / TEXT, options), tokenizer)
 
 
@@ -87,7 +91,7 @@ class OnnxClip(OnnxEncoder):
         image: Any,
         device: str,
         text: Any,
-        tokenizer: ClipTokenizer | FileTokenizer,
+        tokenizer: Tokenizer,
     ) -> None:
         super().__init__(head, preprocessing, image, device)
         self.logit_scale, self._text, self.tokenizer = float(head["logit_scale"]), text, tokenizer
