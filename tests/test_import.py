@@ -5,7 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("torch", "scipy", "networkx", "safetensors", "typer", "rich", "click", "pandas")
+HEAVY = (
+    "torch",
+    "PIL",
+    "onnxruntime",
+    "transformers",
+    "scipy",
+    "networkx",
+    "safetensors",
+    "typer",
+    "rich",
+    "click",
+    "pandas",
+)
 
 
 def test_importing_the_engine_pulls_in_nothing_heavy() -> None:

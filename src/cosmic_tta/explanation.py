@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from cosmic_tta.ops import Array, Ints
+
+LEAST_VOTE = 0.005  # what rounds to nothing is not told
 
 
 @dataclass(frozen=True)
@@ -41,3 +45,26 @@ class Explanation:
     reliability: dict[str, float] = field(default_factory=dict)  # of each space, from 0 to 1
     class_mass: dict[str, float] = field(default_factory=dict)  # samples counted to each class so far
     bias: dict[str, float] = field(default_factory=dict)  # what is taken from each class's score
+
+    def plain(self) -> dict[str, Any]:
+        """Return what there is to tell as plain values, ready for JSON."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def lines(self, pictures: Mapping[int, str], most: int = 3) -> Iterator[str]:
+        """Tell it in sentences, the `most` weighty of each kind; `pictures` names samples of the stream."""
+        for space, chosen in self.hyper_classes.items():
+            near = [f"{{{', '.join(one.members)}}} {one.affinity:.2f}" for one in chosen[:most]]
+            yield f"{space}: nearest hyper-classes {'; '.join(near)}{_more(len(chosen), most)}"
+            inside = self.inliers.get(space, ())
+            yield f"{space}: inlier classes {', '.join(inside[: 3 * most])}{_more(len(inside), 3 * most)}"
+        for space, votes_cast in self.votes.items():
+            cast = [vote for vote in votes_cast if vote.weight >= LEAST_VOTE]
+            told = [f"{pictures.get(vote.sample, f'sample {vote.sample}')} {vote.weight:.2f}" for vote in cast[:most]]
+            if told:
+                yield f"{space}: samples that spoke for {cast[0].label}: {', '.join(told)}{_more(len(cast), most)}"
+        for space, share in self.reliability.items():
+            yield f"{space}: reliability {share:.2f}"
+
+
+def _more(count: int, shown: int) -> str:
+    return f", and {count - shown} more" if count > shown else ""
