@@ -1,68 +1,246 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from cosmic_tta.errors import InputError, UnknownNameError
-from cosmic_tta.streams import ORDERS, stream_order
+from cosmic_tta.errors import InputError, ParameterError, UnknownNameError
+from cosmic_tta.ops import as_float32, softmax, unit
+from cosmic_tta.packs import FeaturePack
+from cosmic_tta.streams import STREAMS, UNKNOWN, Stream, check_stream, find_kind, is_correlated, make_stream
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 40))
+ONCE = ("given", "shuffle", "class-sequential", "dirichlet", "few-classes", "mixed", "switching", "open-set")
+BLIND = ("given", "shuffle", "mixed", "switching", "repeated")
 
 
-def arrange(name: str, seed: int = 0) -> tuple[list[int], list[int]]:
-    order = stream_order(name, len(LABELS), seed, LABELS)
-    return order.tolist(), LABELS[order].tolist()
+def draw_pack(labels: np.ndarray[tuple[int], np.dtype[np.int64]] = LABELS, scale: float = 30.0) -> FeaturePack:
+    """Images around their texts, some nearer to another."""
+    rng = np.random.default_rng(1)
+    text = unit(as_float32(rng.standard_normal((10, 16))))
+    clip = unit(as_float32(text[labels][:, None] + 0.35 * rng.standard_normal((len(labels), 3, 16))))
+    aux = unit(as_float32(rng.standard_normal((len(labels), 6))))
+    return FeaturePack("drawn", tuple("abcdefghij"), clip, text, aux, labels, logit_scale=scale)
 
 
-@pytest.mark.parametrize("name", ORDERS)
-def test_an_order_is_seeded_and_shows_no_image_twice(name: str) -> None:
-    order, _ = arrange(name)
-    assert len(set(order)) == len(order) <= 400
-    assert set(order) <= set(range(400))
-    assert order == arrange(name)[0]
-    assert name == "given" or order != arrange(name, seed=1)[0]
+PACK = draw_pack()
 
 
-@pytest.mark.parametrize("name", ["given", "shuffle", "class-sequential", "dirichlet"])
-def test_most_orders_leave_nothing_out(name: str) -> None:
-    assert sorted(arrange(name)[0]) == list(range(400))
+def labels_of(stream: Stream) -> list[int]:
+    assert stream.labels is not None
+    return [int(label) for label in stream.labels]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_is_seeded_and_fits_its_pack(name: str) -> None:
+    stream, again, other = (make_stream(name, PACK, seed) for seed in (0, 0, 1))
+    assert set(stream.order.tolist()) <= set(range(400))
+    np.testing.assert_array_equal(stream.order, again.order)
+    np.testing.assert_array_equal(stream.pack.clip, again.pack.clip)
+    assert name == "given" or stream.order.tolist() != other.order.tolist()
+    assert len(stream) == len(stream.counted) == len(stream.known) == len(labels_of(stream))
+    assert not (stream.counted & ~stream.known).any()
+    names = stream.pack.class_names
+    for label, image, known in zip(labels_of(stream), stream.order, stream.known, strict=True):
+        assert (label != UNKNOWN) == known
+        assert not known or names[label] == PACK.class_names[LABELS[image]]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_most_streams_show_every_image_once(name: str) -> None:
+    order = make_stream(name, PACK).order.tolist()
+    if name in ONCE:
+        assert sorted(order) == list(range(400))
+    elif name in ("long-tailed", "dominant"):
+        assert len(set(order)) == len(order) < 400
+    else:
+        assert len(set(order)) < len(order)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_limit_is_the_begin_of_the_stream(name: str) -> None:
+    whole, cut = make_stream(name, PACK, 3), make_stream(name, PACK, 3, limit=17)
+    for part in ("order", "counted", "known", "labels"):
+        np.testing.assert_array_equal(getattr(cut, part), getattr(whole, part)[:17])
+    assert len(make_stream(name, PACK, 3, limit=10**6)) == len(whole)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_what_needs_no_labels_runs_without_and_the_rest_says_so(name: str) -> None:
+    unlabelled = replace(PACK, labels=None)
+    if name in BLIND:
+        stream = make_stream(name, unlabelled, 5)
+        assert stream.labels is None
+        assert stream.known.all()
+        np.testing.assert_array_equal(stream.order, make_stream(name, PACK, 5).order)
+    else:
+        with pytest.raises(InputError, match=f"'{name}' needs labels, and pack 'drawn' has none; these need none: giv"):
+            make_stream(name, unlabelled)
 
 
 def test_shuffle_is_numpys_permutation_and_limit_cuts_it() -> None:
-    np.testing.assert_array_equal(stream_order("shuffle", 50, 7), np.random.default_rng(7).permutation(50))
-    np.testing.assert_array_equal(stream_order("given", 50, 7, limit=3), [0, 1, 2])
+    np.testing.assert_array_equal(make_stream("shuffle", PACK, 7).order, np.random.default_rng(7).permutation(400))
+    np.testing.assert_array_equal(make_stream("given", PACK, 7, limit=3).order, [0, 1, 2])
 
 
-def switches(labels: list[int]) -> int:
-    return sum(a != b for a, b in pairwise(labels))
+def switches(name: str) -> int:
+    return sum(a != b for a, b in pairwise(labels_of(make_stream(name, PACK))))
 
 
-def test_correlated_orders_are_correlated() -> None:
-    assert switches(arrange("class-sequential")[1]) == 9
-    assert switches(arrange("dirichlet")[1]) < 0.85 * switches(arrange("shuffle")[1])
+def test_correlated_streams_are_correlated() -> None:
+    assert switches("class-sequential") == 9
+    assert switches("dirichlet") < 0.85 * switches("shuffle")
+    assert switches("dirichlet:0.01") < switches("dirichlet") < switches("dirichlet:100")
+    assert {name for name in STREAMS if is_correlated(name)} == {"class-sequential", "dirichlet", "few-classes"}
+    assert is_correlated("few-classes:2")
+
+
+@pytest.mark.parametrize(("name", "most"), [("few-classes:1", 2), ("few-classes:3", 5), ("few-classes", 7)])
+def test_few_classes_are_live_and_they_change(name: str, most: int) -> None:
+    labels = labels_of(make_stream(name, PACK))
+    windows = [set(labels[start : start + 20]) for start in range(0, 400, 20)]
+    assert np.mean([len(window) for window in windows]) <= most
+    assert len({frozenset(window) for window in windows}) > 5
+    returns = [np.diff(np.flatnonzero(np.array(labels) == k)).max() for k in range(10)]
+    assert max(returns) > 40  # a class that left comes back
+
+
+def test_at_most_half_of_the_classes_are_live() -> None:
+    labels = labels_of(make_stream("few-classes:1000", draw_pack(np.repeat([0, 1], 200))))
+    assert sum(a != b for a, b in pairwise(labels)) < 40  # one of two at a time; shuffled there would be 200
+    assert sorted(labels) == [0] * 200 + [1] * 200
 
 
 def test_a_dominant_class_is_half_of_the_stream() -> None:
-    _, labels = arrange("dominant")
+    labels = labels_of(make_stream("dominant", PACK))
     assert len(labels) == 80
     assert max(np.bincount(labels)) == 40
 
 
-def test_geometric_sizes_fall_from_the_largest_to_three_percent_of_it() -> None:
-    sizes = sorted(np.bincount(arrange("geometric")[1]).tolist(), reverse=True)
-    assert sizes[0] == 40
-    assert sizes[-1] == 1
-    np.testing.assert_allclose(sizes, [max(1, round(40 * 0.03 ** (rank / 9))) for rank in range(10)])
+def test_long_tailed_sizes_fall_geometrically() -> None:
+    for name, rarest in (("long-tailed", 0.03), ("long-tailed:0.5", 0.5)):
+        sizes = sorted(np.bincount(labels_of(make_stream(name, PACK))).tolist(), reverse=True)
+        assert sizes == [max(1, round(40 * rarest ** (rank / 9))) for rank in range(10)]
+
+
+@pytest.mark.parametrize("name", ["mixed", "switching"])
+def test_a_second_domain_is_made_of_half_of_the_images(name: str) -> None:
+    stream = make_stream(name, PACK, 2)
+    assert stream.pack.domains is not None
+    assert stream.domains is not None
+    np.testing.assert_array_equal(stream.domains, stream.pack.domains[stream.order])
+    moved = stream.pack.domains == 1
+    assert moved.sum() == 200
+    assert 0.3 < np.corrcoef(moved, LABELS)[0, 1] + 0.4 < 0.5  # it is no matter of class
+    assert stream.pack.aux is not None
+    assert PACK.aux is not None
+    for before, after in ((PACK.clip, stream.pack.clip), (PACK.aux, stream.pack.aux)):
+        np.testing.assert_array_equal(before[~moved], after[~moved])
+        np.testing.assert_allclose(np.linalg.norm(after, axis=-1), 1, atol=1e-5)
+        # x' is (x + o)/|x + o|: so o lies in the plane of x and x', the same for all, and has the length 0.5.
+        one = unit(before[moved][:, 0] if before.ndim == 3 else before[moved])
+        two = after[moved][:, 0] if after.ndim == 3 else after[moved]
+        cosine = (one * two).sum(axis=1)
+        assert cosine.min() > np.sqrt(1 - 0.5**2) - 1e-4
+        assert cosine.max() < 1
+    far = make_stream(f"{name}:0.9", PACK, 2).pack
+    assert (far.clip[moved] * PACK.clip[moved]).sum() < (stream.pack.clip[moved] * PACK.clip[moved]).sum()
+
+
+def test_domains_switch_once_or_mix() -> None:
+    for name, least, most in (("switching", 1, 1), ("mixed", 150, 250)):
+        domains = make_stream(name, PACK).domains
+        assert domains is not None
+        assert least <= np.abs(np.diff(domains)).sum() <= most
+
+
+def test_a_quarter_of_the_classes_is_taken_out_of_the_task() -> None:
+    stream = make_stream("open-set", PACK)
+    assert len(stream.pack.class_names) == 8  # a quarter of ten, rounded to the even number
+    assert stream.pack.task().classes == 8
+    assert stream.pack.labels is None
+    np.testing.assert_array_equal(stream.counted, stream.known)
+    assert (~stream.known).sum() == 80
+    assert stream.note == "2 of 10 classes unknown"
+    gone = set(PACK.class_names) - set(stream.pack.class_names)
+    assert {PACK.class_names[LABELS[image]] for image in stream.order[~stream.known]} == gone
+    kept = [PACK.class_names.index(name) for name in stream.pack.class_names]
+    np.testing.assert_array_equal(stream.pack.text, PACK.text[kept])
+    assert len(make_stream("open-set:90", PACK).pack.class_names) == 1
+    assert len(make_stream("open-set:1", PACK).pack.class_names) == 9  # at least one goes
+    with pytest.raises(InputError, match="'open-set' takes classes out of the task, and all images"):
+        make_stream("open-set", draw_pack(np.zeros(30, np.int64)))
+
+
+def test_repeated_images_come_in_a_row() -> None:
+    order = make_stream("repeated:4", PACK).order
+    runs = 1 + np.count_nonzero(np.diff(order))
+    assert runs == 400  # each image has one run
+    times = np.bincount(order)
+    assert (times.min(), times.max()) == (1, 4)
+    assert make_stream("repeated:1", PACK, 9).order.tolist() == np.random.default_rng(9).permutation(400).tolist()
+
+
+@pytest.mark.parametrize(("scale", "told"), [(60.0, "errors of zero-shot above 0.9"), (2.0, "as none is above 0.9")])
+def test_poison_is_what_zero_shot_gets_wrong_with_confidence(scale: float, told: str) -> None:
+    pack = draw_pack(scale=scale)
+    stream = make_stream("poisoned", pack, 4)
+    assert told in stream.note
+    assert (~stream.counted).sum() == 40
+    assert stream.known.all()
+    clean = np.random.default_rng(4).permutation(400)
+    np.testing.assert_array_equal(stream.order[stream.counted], clean[stream.counted])
+    scores = softmax(np.float32(scale) * (pack.clip[:, 0] @ unit(pack.text).T))
+    wrong = scores.argmax(axis=1) != LABELS
+    poison = stream.order[~stream.counted]
+    assert wrong[poison].all()
+    if scale == 60:
+        assert scores.max(axis=1)[poison].min() > 0.9
+    else:
+        surest = np.sort(scores.max(axis=1)[wrong])[-40:]
+        assert scores.max(axis=1)[poison].min() >= surest[0]
+    assert (~make_stream("poisoned:20", pack).counted).sum() == 80
+
+
+def test_where_zero_shot_is_always_right_there_is_no_poison() -> None:
+    pack = replace(PACK, clip=PACK.text[LABELS][:, None])
+    stream = make_stream("poisoned", pack)
+    assert stream.counted.all()
+    assert stream.note == "zero-shot is wrong nowhere: nothing to poison with"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("shufle", UnknownNameError, "unknown order 'shufle': did you mean 'shuffle'"),
+        ("dirichle:0.1", UnknownNameError, "did you mean 'dirichlet'"),
+        ("shuffle:3", ParameterError, "the order 'shuffle' takes no number after a colon; given 'shuffle:3'"),
+        ("dirichlet:", ParameterError, "takes the concentration, a number from 0.001 to 1000, after the colon"),
+        ("dirichlet:-1", ParameterError, "given 'dirichlet:-1'. Without one it is 0.1"),
+        ("dirichlet:nan", ParameterError, "given 'dirichlet:nan'"),
+        ("few-classes:2.5", ParameterError, "how many classes are live, a whole number from 1 to"),
+        ("poisoned:100", ParameterError, "the poisoned steps in percent, a number from 0 to 99"),
+        ("switching:1", ParameterError, "the length of the offset that makes a second domain"),
+    ],
+)
+def test_wrong_names_and_numbers(name: str, kind: type[Exception], said: str) -> None:
+    for refuse in (lambda: find_kind(name), lambda: check_stream(name, PACK), lambda: make_stream(name, PACK)):
+        with pytest.raises(kind, match=said):
+            refuse()
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="unknown order 'shufle': did you mean 'shuffle'"):
-        stream_order("shufle", 5, 0)
     with pytest.raises(InputError, match="limit must be at least 1; given 0"):
-        stream_order("given", 5, 0, limit=0)
+        make_stream("given", PACK, limit=0)
     with pytest.raises(InputError, match="seed must be 0 or more; given -1"):
-        stream_order("given", 5, -1)
-    with pytest.raises(InputError, match="'dirichlet' arranges images by label, and this pack has none"):
-        stream_order("dirichlet", 5, 0)
+        make_stream("given", PACK, -1)
+    with pytest.raises(ParameterError, match="has domains of its own"):
+        make_stream("mixed:0.3", replace(PACK, domains=np.repeat([0, 1], 200)))
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_every_kind_runs_on_two_images(name: str) -> None:
+    pack = replace(draw_pack(np.array([3, 7])), aux=None)
+    assert len(make_stream(name, pack)) >= 2

@@ -1,23 +1,33 @@
-"""The only room with labels: an iterator of progress, and the report that drains it."""
+"""Where labels meet answers: an iterator of progress, and the report that drains it. No method sees one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from cosmic_tta.calibration import stream_temperature, temper
 from cosmic_tta.core import Method, Prediction, State
-from cosmic_tta.ops import Array, Ints
+from cosmic_tta.metrics import (
+    WINDOW,
+    Floats,
+    Hits,
+    calibration_error,
+    measure,
+    paired_interval,
+    rejection_auroc,
+    running_accuracy,
+)
+from cosmic_tta.ops import Array, Bools, Ints
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.parameters import values
 from cosmic_tta.report import Report, machine, software
 from cosmic_tta.state import state_bytes
-from cosmic_tta.streams import stream_order
-
-ECE_BINS = 15
+from cosmic_tta.streams import Stream, make_stream
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,7 @@ class Progress:
     prediction: Prediction
     seconds: float  # that the step took
     state: State
-    acc1: float | None  # so far; None without labels
+    acc1: float | None  # so far, of the steps that count; None without labels
     zero_shot_acc1: float | None
 
 
@@ -42,6 +52,46 @@ class Run:
     order: Ints  # [n]
     scores: Array  # [n, K]
     parts: dict[str, Array]  # each [n, K]
+    stream: Stream
+
+    @property
+    def labels(self) -> Ints | None:
+        """The true class of each step, [n]; UNKNOWN where it is not the task's; None without labels."""
+        return self.stream.labels
+
+    @property
+    def counted(self) -> Bools:
+        """Which steps count for accuracy, [n]."""
+        return self.stream.counted
+
+    @property
+    def known(self) -> Bools:
+        """Which steps show a class of the task, [n]."""
+        return self.stream.known
+
+    @cached_property
+    def temperature(self) -> float:
+        """The temperature at which the scores are honest, fitted without labels: see `calibration`."""
+        return stream_temperature(self.scores, self.stream)
+
+    @property
+    def fitted(self) -> Floats:
+        """The probabilities to report: the scores at the fitted temperature, [n, K]; no answer changes."""
+        return temper(self.scores, self.temperature)
+
+    @property
+    def hits(self) -> Hits | None:
+        """Which of the steps that count were answered rightly; None without labels."""
+        if self.labels is None:
+            return None
+        labels = self.labels[self.counted]
+        answers = (self.scores, self.parts["zero_shot"])
+        right, zero_shot = (rows[self.counted].argmax(axis=1) == labels for rows in answers)
+        return Hits(self.order[self.counted], right, zero_shot)
+
+    def curve(self, window: int = WINDOW) -> Floats:
+        """Return accuracy over time: for each step that counts, that of the last `window`; empty without labels."""
+        return running_accuracy(np.zeros(0, bool) if self.hits is None else self.hits.right, window)
 
     def save_samples(self, file: str) -> None:
         """Write order, scores and every branch to one .npz file."""
@@ -53,22 +103,29 @@ class Run:
 def evaluate(
     method: Method[Any], pack: FeaturePack, order: str = "shuffle", seed: int = 0, limit: int | None = None
 ) -> Iterator[Progress]:
-    """Step a fresh state through the pack's images, one at a time, and yield after each."""
-    state = method.init(pack.task())
-    indices = stream_order(order, len(pack), seed, pack.labels, limit)
-    right = right_zero_shot = 0
-    for done, index in enumerate(map(int, indices), start=1):
-        sample = pack.sample(index)
+    """Step a fresh state through a stream of the pack's images, one at a time, and yield after each."""
+    return replay(method, make_stream(order, pack, seed, limit))
+
+
+def replay(method: Method[Any], stream: Stream) -> Iterator[Progress]:
+    """Step a fresh state through a stream, one image at a time, and yield after each."""
+    state = method.init(stream.pack.task())
+    right = right_zero_shot = counted = 0
+    for step, index in enumerate(map(int, stream.order)):
+        sample = stream.pack.sample(index)
         start = perf_counter()
         prediction = method.step(state, sample)
         seconds = perf_counter() - start
         acc1 = zero_shot_acc1 = None
-        if pack.labels is not None:
-            label = int(pack.labels[index])
-            right += prediction.label == label
-            right_zero_shot += int(prediction.parts["zero_shot"].argmax()) == label
-            acc1, zero_shot_acc1 = right / done, right_zero_shot / done
-        yield Progress(done, len(indices), index, prediction, seconds, state, acc1, zero_shot_acc1)
+        if stream.labels is not None:
+            if stream.counted[step]:
+                label = int(stream.labels[step])
+                right += prediction.label == label
+                right_zero_shot += int(prediction.parts["zero_shot"].argmax()) == label
+                counted += 1
+            if counted:
+                acc1, zero_shot_acc1 = right / counted, right_zero_shot / counted
+        yield Progress(step + 1, len(stream), index, prediction, seconds, state, acc1, zero_shot_acc1)
 
 
 def score(
@@ -81,84 +138,63 @@ def score(
     seed: int = 0,
     limit: int | None = None,
     watch: Callable[[Progress], None] | None = None,
+    calibrate: bool = True,
 ) -> Run:
     """Drain an evaluation into a report; `watch` sees every step.
 
-    `preset` is the name to report; `aux` replaces the auxiliary features, see `FeaturePack.with_aux`.
+    `preset` is the name to report; `order` names a stream, see `streams`; `aux` replaces the auxiliary features, see
+    `FeaturePack.with_aux`. `calibrate` fits the temperature of reported probabilities.
     """
-    pack = pack.with_aux(aux, seed)
-    indices, seconds, scores, parts = [], [], [], []  # not the predictions: each holds on to what explains it
-    for progress in evaluate(method, pack, order, seed, limit):
-        indices.append(progress.index)
+    stream = make_stream(order, pack.with_aux(aux, seed), seed, limit)
+    seconds, scores, parts = [], [], []  # not the predictions: each holds on to what explains it
+    for progress in replay(method, stream):
         seconds.append(progress.seconds)
         scores.append(progress.prediction.scores)
         parts.append(progress.prediction.parts)
         if watch:
             watch(progress)
     run = Run(
-        report=_report(method, preset, pack, order, aux, seed, seconds, state_bytes(progress.state)),
-        order=np.array(indices, np.int64),
+        report=_report(method, preset, stream, aux, seconds, state_bytes(progress.state)),
+        order=stream.order,
         scores=np.stack(scores),
         parts={name: np.stack([each[name] for each in parts]) for name in parts[0]},
+        stream=stream,
     )
-    if pack.labels is not None:
-        labels = np.asarray(pack.labels[run.order])
-        run.report.metrics.update(measure(run.scores, run.parts["zero_shot"], labels))
+    run.report.metrics.update(_metrics(run, calibrate=calibrate))
     return run
 
 
-def _report(
-    method: Method[Any],
-    preset: str,
-    pack: FeaturePack,
-    order: str,
-    aux: str,
-    seed: int,
-    seconds: list[float],
-    size: int,
-) -> Report:
+def _metrics(run: Run, *, calibrate: bool) -> dict[str, float]:
+    """Measure a run: its accuracy on the steps that count, its doubt of unknowns on all."""
+    if run.labels is None or run.hits is None:
+        return {}
+    found, counted = {}, run.counted
+    if counted.any():
+        found = measure(run.scores[counted], run.parts["zero_shot"][counted], run.labels[counted])
+        gain = paired_interval([run.hits.right.astype(float) - run.hits.zero_shot], [run.hits.images])
+        found |= {"gain_low": gain.low, "gain_high": gain.high}
+    if counted.any() and calibrate:
+        confidence = run.fitted[counted].max(axis=1)
+        found |= {"temperature": run.temperature, "ece_fitted": calibration_error(confidence, run.hits.right)}
+    auroc = rejection_auroc(run.scores.max(axis=1), run.known)
+    return found if auroc is None else found | {"auroc": auroc}
+
+
+def _report(method: Method[Any], preset: str, stream: Stream, aux: str, seconds: list[float], size: int) -> Report:
     return Report(
-        pack=pack.name,
+        pack=stream.pack.name,
         method=method.name,
         preset=preset,
         params=values(method),
-        order=order,
+        order=stream.name,
         aux=aux,
-        seed=seed,
-        n=len(seconds),
+        seed=stream.seed,
+        n=len(stream),
         metrics={},
         ms_per_sample=1e3 * float(np.mean(seconds)),
         state_mb=size / 1e6,
         software=software(),
         machine=machine(),
+        counted=int(stream.counted.sum()),
+        note=stream.note,
     )
-
-
-def measure(scores: Array, zero_shot: Array, labels: Ints) -> dict[str, float]:
-    """Return the metrics of scores [n, K] against labels [n], as fractions of one (nll in nats)."""
-    rows = np.arange(len(labels))
-    true = scores[rows, labels].astype(np.float64)
-    # The rank counts equal scores of earlier classes too, so that rank 0 is the argmax.
-    ties = (scores == true[:, None]) & (np.arange(scores.shape[1]) < labels[:, None])
-    rank = ((scores > true[:, None]) | ties).sum(axis=1)
-    hits = rank == 0
-    zero_shot_acc1 = float((zero_shot.argmax(axis=1) == labels).mean())
-    onehot = np.zeros(scores.shape)
-    onehot[rows, labels] = 1
-    return {
-        "acc1": float(hits.mean()),
-        "acc5": float((rank < 5).mean()),
-        "macro_acc": float(np.mean([hits[labels == k].mean() for k in np.unique(labels)])),
-        "zero_shot_acc1": zero_shot_acc1,
-        "gain": float(hits.mean()) - zero_shot_acc1,
-        "ece": calibration_error(scores.max(axis=1), hits),
-        "nll": float(-np.log(np.maximum(true, 1e-12)).mean()),
-        "brier": float(((scores - onehot) ** 2).sum(axis=1).mean()),
-    }
-
-
-def calibration_error(confidence: Array, hits: Any) -> float:
-    """Return the expected calibration error over equal-width bins of confidence."""
-    bins = np.minimum((confidence * ECE_BINS).astype(int), ECE_BINS - 1)
-    gaps = np.bincount(bins, confidence.astype(np.float64) - hits, minlength=ECE_BINS)
-    return float(np.abs(gaps).sum() / len(confidence))

@@ -1,8 +1,8 @@
 """FeaturePack: encoded images in a folder that every method, sweep and test replays.
 
 Format 1: `pack.json` beside `clip.npy` [N, V, D], `text.npy` [K, D] and, if there are any, `aux.npy` [N, E],
-`labels.npy` [N] int64 and `keys.json`, the pictures' names. Features are float16 or float32, unit rows to within
-1e-3, view 0 the plain image.
+`labels.npy` and `domains.npy` [N] int64 and `keys.json`, the pictures' names. Features are float16 or float32, unit
+rows to within 1e-3, view 0 the plain image.
 Arrays are memory-mapped and never renormalised on load.
 """
 
@@ -47,9 +47,10 @@ class FeaturePack:
     licence: str = ""
     keys: tuple[str, ...] = ()  # names of the pictures, in order, where they are known
     made: Mapping[str, Any] = field(default_factory=dict)  # how the features were made
+    domains: NDArray[Any] | None = None  # [N] which domain an image is from, where there are several
 
     def __post_init__(self) -> None:
-        for name in ("clip", "text", "aux", "labels"):
+        for name in ("clip", "text", "aux", "labels", "domains"):
             object.__setattr__(self, name, _as_array(name, getattr(self, name)))
         _check_form(self)
         self.task()
@@ -129,6 +130,7 @@ class FeaturePack:
             licence=head.get("licence", ""),
             keys=_read_keys(path / "keys.json"),
             made=head.get("made", {}),
+            domains=_read_array(path / "domains.npy") if (path / "domains.npy").exists() else None,
         )
         _check_head(head, pack, path)
         return pack
@@ -151,7 +153,8 @@ class FeaturePack:
             "source": self.source,
             "licence": self.licence,
         } | ({"made": dict(self.made)} if self.made else {})
-        arrays = {"clip": self.clip, "text": self.text, "aux": self.aux, "labels": self.labels}
+        names = ("clip", "text", "aux", "labels", "domains")
+        arrays = {name: getattr(self, name) for name in names}
         unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
         unfinished.mkdir(parents=True)
         try:
@@ -307,12 +310,13 @@ def _check_form(pack: FeaturePack) -> None:
         raise PackError(f"{where}aux has {len(pack.aux)} rows for {len(pack.clip)} images.")
     if pack.keys and len(pack.keys) != len(pack.clip):
         raise PackError(f"{where}there are {len(pack.keys)} keys for {len(pack.clip)} images.")
-    if pack.labels is not None:
-        if pack.labels.shape != (len(pack.clip),) or pack.labels.dtype.kind not in "iu":
-            given = f"{pack.labels.dtype} {list(pack.labels.shape)}"
+    for name, numbers in (("labels", pack.labels), ("domains", pack.domains)):
+        if numbers is not None and (numbers.shape != (len(pack.clip),) or numbers.dtype.kind not in "iu"):
+            given = f"{numbers.dtype} {list(numbers.shape)}"
             raise PackError(
-                f"{where}labels must be whole numbers, one for each of {len(pack.clip)} images; given {given}."
+                f"{where}{name} must be whole numbers, one for each of {len(pack.clip)} images; given {given}."
             )
+    if pack.labels is not None:
         low, high = int(pack.labels.min()), int(pack.labels.max())
         if low < 0 or high >= len(pack.class_names):
             last = len(pack.class_names) - 1

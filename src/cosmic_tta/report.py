@@ -1,21 +1,22 @@
-"""Report ⇄ JSON, and the tables people read."""
+"""Report ⇄ JSON; reports of several machines put together."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import MISSING, asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 from cosmic_tta.errors import InputError
 from cosmic_tta.kernel import path
 from cosmic_tta.methods import METHODS
 from cosmic_tta.parameters import describe
+
+SAME = 1e-6  # metrics that differ by less are the same, rounded elsewhere
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Report:
     state_mb: float
     software: dict[str, str]
     machine: dict[str, Any]
+    counted: int | None = None  # steps that accuracy counts; None: all n
+    note: str = ""  # of the stream
 
     @property
     def title(self) -> str:
@@ -83,62 +86,36 @@ def as_rows(reports: Iterable[Report]) -> list[dict[str, Any]]:
 
 def from_json(text: str) -> list[Report]:
     """Read back the JSON of what `as_rows` gave."""
-    wanted = {part.name for part in fields(Report)}
+    known = {part.name for part in fields(Report)}
+    needed = {part.name for part in fields(Report) if part.default is MISSING}  # reports of earlier versions have fewer
     try:
         rows = json.loads(text)
-        if not all(set(row) == wanted for row in rows):
-            raise ValueError(f"each report must have exactly the fields {', '.join(sorted(wanted))}")
+        if not all(needed <= set(row) <= known for row in rows):
+            raise ValueError(f"each report must have the fields {', '.join(sorted(needed))}")
         return [Report(**row) for row in rows]
     except (ValueError, TypeError) as error:
         raise InputError(f"this is no list of reports: {error}") from error
 
 
-COLUMNS = ("method", "accuracy", "zero-shot", "gain", "top-5", "ECE", "ms/sample")
+def merge(*collections: Iterable[Report]) -> list[Report]:
+    """Put reports of several machines together: what was run twice counts once, in the order of first appearance.
 
-
-def sections(reports: Iterable[Report]) -> dict[str, list[tuple[str, ...]]]:
-    """Group reports into tables, one a pack and stream, with rows under COLUMNS: seeds are averaged.
-
-    Zero-shot stands beside every method; ± is the deviation between seeds.
+    Two reports are of the same job if pack, method, preset, parameters, order, auxiliary kind, seed and number of
+    images agree. Their metrics must then agree too, to within rounding; times may differ.
     """
-    streams: dict[tuple[str, str, str], dict[str, list[Report]]] = {}
-    for report in reports:
-        methods = streams.setdefault((report.pack, report.order, report.aux), {})
-        methods.setdefault(report.title, []).append(report)
-    tables = {}
-    for (pack, order, aux), methods in streams.items():
-        sizes = sorted({report.n for group in methods.values() for report in group})
-        n = " to ".join(map(str, sizes[:1] + sizes[1:][-1:]))
-        order = order if aux == "given" else f"{order}, aux {aux}"
-        seeds = sorted({report.seed for group in methods.values() for report in group})
-        seeded = "" if order.startswith("given") else f", seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-        tables[f"{pack}: {n} images, {order}{seeded}"] = [_row(title, group) for title, group in methods.items()]
-    return tables
+    merged: dict[str, Report] = {}
+    for report in (report for collection in collections for report in collection):
+        known = merged.setdefault(_identity(report), report)
+        if set(known.metrics) != set(report.metrics) or any(
+            abs(known.metrics[name] - value) > SAME for name, value in report.metrics.items()
+        ):
+            raise InputError(
+                f"two reports of {report.title} on {report.pack}, {report.order}, seed {report.seed} contradict each "
+                f"other: {known.metrics} and {report.metrics}. Were the packs or the versions different?"
+            )
+    return list(merged.values())
 
 
-def _row(title: str, group: Sequence[Report]) -> tuple[str, ...]:
-    def percent(metric: str, form: str = ".2f", *, spread: bool = False) -> str:
-        values = [100 * report.metrics[metric] for report in group if metric in report.metrics]
-        if not values:
-            return "–"
-        deviation = f" ± {stdev(values):.2f}" if spread and len(values) > 1 else ""
-        return f"{round(fmean(values), 2) + 0.0:{form}}{deviation}"  # + 0.0: never -0.00
-
-    return (
-        title,
-        percent("acc1", spread=True),
-        percent("zero_shot_acc1"),
-        percent("gain", "+.2f"),
-        percent("acc5"),
-        percent("ece"),
-        f"{fmean(report.ms_per_sample for report in group):.2f}",
-    )
-
-
-def markdown(reports: Iterable[Report]) -> str:
-    """Return the tables in markdown."""
-    blocks = []
-    for title, rows in sections(reports).items():
-        lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows]
-        blocks.append("\n".join([f"**{title}**", "", *(f"| {' | '.join(line)} |" for line in lines)]))
-    return "\n\n".join(blocks)
+def _identity(report: Report) -> str:
+    told = {name: getattr(report, name) for name in ("pack", "method", "preset", "params", "order", "aux", "seed", "n")}
+    return json.dumps(told, sort_keys=True)
