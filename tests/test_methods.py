@@ -150,13 +150,13 @@ def test_dmn_is_zero_shot_and_the_official_memory(pack: FeaturePack) -> None:
 
 
 def test_weights_fuse_the_branches(pack: FeaturePack) -> None:
-    run = score(Cosmic(weights=(0.5, 2, 3)), pack, order="given")
+    run = score(Cosmic(fusion="fixed", weights=(0.5, 2, 3)), pack, order="given")
     mixed = 0.5 * run.parts["zero_shot"] + 2 * run.parts["css"] + 3 * run.parts["afv"]
     np.testing.assert_allclose(run.scores, mixed / mixed.sum(axis=1, keepdims=True), atol=1e-5)
 
 
 def test_where_nothing_weighs_zero_shot_answers(pack: FeaturePack) -> None:
-    method = Cosmic(weights=(0, 0, 1))
+    method = Cosmic(fusion="fixed", weights=(0, 0, 1))
     state = method.init(pack.task())
     unlearned = method.peek(state, pack.sample(0))
     np.testing.assert_array_equal(unlearned.scores, unlearned.parts["zero_shot"])

@@ -23,6 +23,7 @@ CONTEXT: dict[str, dict[str, Any]] = {
     ),
     **dict.fromkeys(("threshold", "aux_threshold"), GRAPH | {"graph": "threshold"}),
     **dict.fromkeys(("degree", "aux_degree"), GRAPH | {"graph": "degree"}),
+    "weights": {"fusion": "fixed"},
     "growth": GRAPH | {"graph": "threshold", "growth": 1e-3},
     "rebuild_every": GRAPH | {"shots": 1, "aux_shots": 1, "rebuild_every": 10},
     "max_cliques": GRAPH | {"degeneracy": 9},

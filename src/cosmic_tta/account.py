@@ -20,6 +20,7 @@ class Branch(NamedTuple):
     hyper: HyperClasses
     nearest: Nearest
     near: Array | None  # [K, L] products of the slots with the image, where they were looked up
+    cosine: Array | None = None  # [K] of the visual centres with the image, where the branches earn their weights
 
     def account(self, space: Space, query: Array, answer: int) -> Account:
         """Keep what an explanation needs: the votes of the answer's slots are counted now, all else is frozen."""

@@ -42,7 +42,8 @@ def can_advance(method: Any) -> bool:
     """Say whether the kernel can make a learning step of either space in one call, by COSMIC's parameters."""
     centres = method.centre == "attention" and method.text_slot and method.aux_centre == "mean"
     plain = not (method.unit_aux_centres or method.cosine)
-    return COMPILED is not None and centres and plain and method.empty_scores and method.score == "exponential"
+    fixed = method.fusion == "fixed" and method.score == "exponential"
+    return COMPILED is not None and centres and plain and fixed and method.empty_scores
 
 
 def course(method: Any, classes: int, css: Density, afv: Density) -> Course:

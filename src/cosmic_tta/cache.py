@@ -57,6 +57,11 @@ class ClassCache:
         self.sample[label, slot] = sample
         return slot
 
+    def holder(self, sample: int) -> int | None:
+        """Return the class whose slots hold a sample of the stream, or None."""
+        places = np.flatnonzero((self.sample == sample).any(axis=1))
+        return int(places[0]) if len(places) else None
+
     def filled(self) -> Bools:
         """Which slots hold a sample, [K, L]."""
         taken: Bools = np.arange(self.shots) < self.count[:, None]

@@ -30,6 +30,7 @@ PAPER: Mapping[str, Any] = {
     "cosine": True,
     "score": "softmax",
     "empty_scores": False,
+    "fusion": "fixed",
     "weights": (1.0, 1.0, 1.0),
 }
 OFFICIAL: Mapping[str, Any] = {
@@ -58,5 +59,6 @@ OFFICIAL: Mapping[str, Any] = {
     "alpha": 2.0,
     "beta": 5.0,
     "empty_scores": True,
+    "fusion": "fixed",
     "weights": (1.0, 1.0, 1.0),
 }

@@ -18,9 +18,10 @@ from cosmic_tta.ahead import LOOK_AHEAD, Ahead, Queries
 from cosmic_tta.cliques import MAX_CLIQUES, cliques_of
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
+from cosmic_tta.fusion import ClassSums, Referee, Trust, combine, cosine_without
 from cosmic_tta.graph import Density, grown_threshold
 from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding, Score
-from cosmic_tta.ops import Array, Bools, class_probabilities, confident_look, fuse, joint_look
+from cosmic_tta.ops import Array, Bools, Fused, as_float32, class_probabilities, confident_look, fuse, joint_look
 from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.presets import OFFICIAL, PAPER
 from cosmic_tta.space import Answer, Nodes, Offer, Space
@@ -28,14 +29,18 @@ from cosmic_tta.space import Answer, Nodes, Offer, Space
 
 @dataclass
 class CosmicState(State):
-    """Both spaces; the auxiliary one is None in a stream without auxiliary features."""
+    """Both spaces; the auxiliary one is None in a stream without auxiliary features. Fixed weights need no trust."""
 
     css: Space
     afv: Space | None
+    trust: Trust | None = None  # in the branches
+    aux_sums: ClassSums | None = None  # of the auxiliary cache
 
     def validate(self) -> None:
         """Refuse hyper-classes of nodes that the graphs do not have."""
         super().validate()
+        if self.trust is not None:
+            self.trust.validate()
         for space, nodes in ((self.css, 2 * self.task.classes), (self.afv, self.task.classes)):
             built = space is not None and (self.seen > 0 or len(space.hyper) > 0)
             if built and not np.array_equal(np.unique(space.hyper.nodes), np.arange(nodes)):  # type: ignore[union-attr]
@@ -68,7 +73,7 @@ class Cosmic(Method[CosmicState]):
     softmax at the logit scale, then masked and not renormalised, and a class without samples has no
     visual node. `default` is ours, one setting for all data, no label ever seen: the paper's scores, which put
     the branches on a common scale, over graphs of bounded degeneracy (so the clique search is bounded too)
-    that are rebuilt when a cache changes, and a milder mask.
+    that are rebuilt when a cache changes, a milder mask, and weights that each branch earns (`fusion`).
     """
 
     name: ClassVar[str] = "cosmic"
@@ -106,7 +111,8 @@ class Cosmic(Method[CosmicState]):
     empty_scores: bool = param(False, "a class without samples can score as a zero row")
     alpha: float = param(2.0, "`exponential`: factor", range=(0, LARGE))
     beta: float = param(5.0, "`exponential`: sharpness", range=(0, LARGE))
-    weights: tuple[float, float, float] = param((1.0, 1.0, 1.0), "of zero-shot, CSS and AFV", range=(0, LARGE))
+    fusion: Literal["fixed", "reliable"] = param("reliable", "how branches add up: fixed weights, or what each earns")
+    weights: tuple[float, float, float] = param((1.0, 1.0, 1.0), "`fixed`: of zero-shot, CSS, AFV", range=(0, LARGE))
 
     @cached_property
     def _css_rule(self) -> Rule:
@@ -126,12 +132,14 @@ class Cosmic(Method[CosmicState]):
         centring = Centring(self.centre, self.attention_beta, self.ema_decay, text=text)
         css = Space.empty(task.classes, self.shots, task.dim, centring)
         css.prepare(task.text, self.cosine)
+        trust = Trust.empty(task.classes) if self.fusion == "reliable" else None
         if task.aux_dim is None:
-            return CosmicState(task, seen=0, css=css, afv=None)
+            return CosmicState(task, seen=0, css=css, afv=None, trust=trust)
         centring = Centring(self.aux_centre, self.attention_beta, self.ema_decay, unit=self.unit_aux_centres)
         afv = Space.empty(task.classes, self.aux_shots, task.aux_dim, centring)
         afv.prepare(None, self.cosine)
-        return CosmicState(task, seen=0, css=css, afv=afv)
+        sums = None if trust is None else ClassSums.empty(task.classes, task.aux_dim)
+        return CosmicState(task, seen=0, css=css, afv=afv, trust=trust, aux_sums=sums)
 
     def _predict(self, state: CosmicState, sample: Sample, *, learn: bool) -> Prediction:
         answer = self._advance(state, sample) if learn and self._at_once else None
@@ -177,12 +185,42 @@ class Cosmic(Method[CosmicState]):
             if aux_cache is not None:
                 parts["aux_cache"] = aux_cache
             parts["afv"] = afv.scores
-        fused = fuse(zero_shot, css.scores, None if afv is None else afv.scores, self.weights)
+        if state.trust is None:
+            fused = fuse(zero_shot, css.scores, None if afv is None else afv.scores, self.weights)
+        else:
+            fused = self._earn(state, state.trust, sample, zero_shot, css, learn)
         parts["css"] = fused.css
         accounts = {"css": css.account(state.css, sample.plain, fused.label)}
         if afv is not None and state.afv is not None and sample.aux is not None:
             accounts["afv"] = afv.account(state.afv, sample.aux, fused.label)
         return self._told(state.task, fused.scores, parts, fused.label, accounts)
+
+    def _earn(
+        self, state: CosmicState, trust: Trust, sample: Sample, zero_shot: Array, css: Branch, learn: bool
+    ) -> Fused:
+        """Fuse the branches by what they have earned; an image in a cache does not speak for itself."""
+        space, classes, evidence = state.css, len(zero_shot), None
+        cache, cosine = space.memory.cache, css.cosine
+        assert cosine is not None  # because no step with this fusion is made in compiled calls
+        count, inside = cache.count, cache.holder(state.seen) if learn else None
+        if inside is not None:
+            other = cosine_without(cache, space.rule, inside, state.seen, sample.plain)
+            count, cosine = count.copy(), cosine.copy()
+            count[inside] -= 1
+            cosine[inside] = 0 if other is None else other
+        known = count > 0 if space.rule.text is None else np.ones(classes, bool)
+        full = as_float32(count / cache.shots)
+        referee = Referee(cosine, known, full, css.nearest.inliers[classes:])
+        if state.afv is not None and state.aux_sums is not None and sample.aux is not None:
+            cache = state.afv.memory.cache
+            inside = cache.holder(state.seen) if learn else None
+            if inside is not None:
+                state.aux_sums.follow(cache, inside)
+            evidence = state.aux_sums.evidence(sample.aux, cache, inside)
+        if learn:
+            trust.learn(zero_shot, evidence, referee)
+        scores = combine(zero_shot, evidence, referee, trust.weights(), state.task.logit_scale)
+        return Fused((css.scores[:classes] + css.scores[classes:]) / np.float32(2), scores, int(scores.argmax()))
 
     def _told(
         self, task: Task, scores: Array, parts: dict[str, Array], answer: int, accounts: dict[str, Account]
@@ -231,7 +269,7 @@ class Cosmic(Method[CosmicState]):
         """Score a space's nodes for the query, those that are `there`; with `learn`, keep the graph if it is `due`."""
         if there is not None and not there.any():  # a peek before the first sample
             nothing = np.zeros(len(cosine), np.float32)
-            return Branch(nothing, space.hyper, Nearest(nothing[:0], 0, there, nothing), answer.near)
+            return Branch(nothing, space.hyper, Nearest(nothing[:0], 0, there, nothing), answer.near, answer.cosine)
         if due if learn else (self.rebuild == "always" or not len(space.hyper)):
             nodes = space.current(texts, self.cosine, answer.attention)
             hyper, then = self._hyper_classes(nodes, there, rule, state.seen), cosine
@@ -251,7 +289,7 @@ class Cosmic(Method[CosmicState]):
             scores *= nearest.inliers
         if there is not None:
             nearest, scores = nearest._replace(inliers=nearest.inliers & there), scores * there
-        return Branch(scores, hyper, nearest, answer.near)
+        return Branch(scores, hyper, nearest, answer.near, answer.cosine)
 
     def _due(self, state: CosmicState, rule: Rule) -> bool | None:
         """Whether it is time for a new graph; None: if the cache changes."""
