@@ -9,7 +9,7 @@ KERNEL := setup.py $(wildcard kernel/*.c kernel/*.h)
 
 .PHONY: demo test test-plain torture lint format bench asan docs dist clean
 
-demo: .venv/installed
+demo: .venv/reported
 	$(BIN)/cosmic demo
 
 test: .venv/tested
@@ -55,6 +55,10 @@ dist: .venv/installed
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cosmic-tta needs Python 3.11 or later: make PYTHON=/path/to/python")'
 	$(PYTHON) -m venv .venv
 	$(PIP) --editable .
+	touch $@
+
+.venv/reported: .venv/installed
+	$(PIP) --editable '.[report]'
 	touch $@
 
 .venv/tested: .venv/installed

@@ -51,7 +51,7 @@ def test_default_settings_on_real_features(shared: Path, name: str, floor: float
 @pytest.mark.parametrize(
     ("order", "seeds", "floors"),
     [("class-sequential", 5, (0.875, 0.875)), ("dirichlet", 5, (0.88, 0.895)), ("dominant", 20, (0.692, 0.823)),
-     ("geometric", 8, (0.80, 0.83))],
+     ("long-tailed", 8, (0.80, 0.83))],
 )  # fmt: skip
 def test_it_holds_on_correlated_and_uneven_streams(
     shared: Path, order: str, seeds: int, floors: tuple[float, float]

@@ -79,6 +79,48 @@ def test_eval_runs_every_pack_method_and_seed(folder: str, tmp_path: Path, pack:
     assert [report["method"] for report in json.loads(file.read_text())] == ["tda", "dmn"]
 
 
+def test_eval_shows_a_section_a_stream_then_losses(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.json"
+    words = ["--method", "tda,dmn", "--order", "given,shuffle,class-sequential,open-set,poisoned:20", "--seeds", "0,1"]
+    assert run("eval", folder, *words, "--json", str(file), "--samples", str(tmp_path / "s.npz"), "--details") == 0
+    reports = json.loads(file.read_text())
+    assert len(reports) == 2 + 4 * 2 * 2  # given has no seeds
+    assert len(list(tmp_path.glob("s.generated-20.*.npz"))) == len(reports)
+    assert (tmp_path / "s.generated-20.poisoned_20.tda@default.s1.npz").exists()
+    shown = capsys.readouterr().out
+    parts = ["images, given", "images, shuffle, seeds 0, 1", "AUROC", "against zero-shot", "20 % of the steps poisoned"]
+    for part in (*parts, "loss against shuffled", "Brier", "open-set: 5 of 20 classes unknown"):
+        assert part in shown
+    assert max(map(len, shown.splitlines())) <= 130
+
+
+def test_eval_joins_packs(folder: str, tmp_path: Path, pack: FeaturePack, capsys: pytest.CaptureFixture[str]) -> None:
+    replace(pack, name="second").write(tmp_path / "second")
+    words = ["--join", "--order", "switching", "--method", "zero_shot", "--json", "-"]
+    assert run("eval", folder, str(tmp_path / "second"), *words) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["pack"], report["n"], report["order"]) == ("generated-20 + second", 240, "switching")
+    replace(pack, name="third", logit_scale=3.0).write(tmp_path / "third")
+    assert run("eval", folder, str(tmp_path / "third"), *words) == 2
+    assert "cannot be joined: logit_scale differs (30.0 and 3.0)" in capsys.readouterr().err
+
+
+def test_eval_without_labels_predicts_and_measures_nothing(
+    tmp_path: Path, pack: FeaturePack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace(pack, labels=None).write(tmp_path / "pack")
+    words = ["--method", "tda,dmn", "--samples", str(tmp_path / "s.npz")]
+    assert run("eval", str(tmp_path / "pack"), *words, "--order", "shuffle,repeated:2,mixed") == 0
+    shown = capsys.readouterr().out
+    assert shown.count("–") >= 6
+    assert "against" not in shown
+    assert len(list(tmp_path.glob("s.*.npz"))) == 6
+    assert run("eval", str(tmp_path / "pack"), *words, "--order", "shuffle,poisoned") == 2
+    assert "the order 'poisoned' needs labels, and pack 'generated-20' has none" in capsys.readouterr().err
+
+
 def test_eval_takes_a_support_pack(
     folder: str, tmp_path: Path, pack: FeaturePack, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,6 +130,8 @@ def test_eval_takes_a_support_pack(
     assert run("eval", folder, *words) == 0
     (report,) = json.loads(capsys.readouterr().out)
     assert report["metrics"]["gain"] > 0  # half of the stream is in the support, here for the test's sake
+    assert run("eval", folder, *words, "--order", "shuffle,open-set") == 2
+    assert "tip_adapter: --support has all classes, and --order open-set takes some out" in capsys.readouterr().err
 
 
 def test_what_was_done_is_shown_when_a_later_pack_fails(
@@ -144,13 +188,6 @@ def test_check_passes_a_sound_pack_and_fails_a_bad_one(
     assert len(json.loads((tmp_path / "out.json").read_text())[0]["problems"]) == 1
 
 
-def test_demo_ends_with_the_methods_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("demo", "--images", "60") == 0
-    shown = capsys.readouterr().out
-    for name in ("zero_shot", "tda", "dmn", "cosmic@official", "cosmic@paper", "README"):
-        assert name in shown
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -167,6 +204,10 @@ def test_demo_ends_with_the_methods_table(capsys: pytest.CaptureFixture[str]) ->
         (["{}", "--set", "order=3"], "order must be one of 1, 2; given '3'"),
         (["{}", "--aux", "nil"], "unknown kind of auxiliary features 'nil'"),
         (["{}", "--order", "shufle"], "did you mean 'shuffle'"),
+        (["{}", "--order", "shuffle,dirichlet:x"], "takes the concentration, a number from 0.001 to 1000"),
+        (["{}", "--order", ","], "--order names no stream"),
+        (["{}", "--order", "mixed,mixed"], "--order: given twice: mixed"),
+        (["{}", "--join"], "to join packs takes at least two; given 1"),
         (["{}", "--seeds", "0,x"], "--seeds takes whole numbers"),
         (["{}", "--seeds", "1,1"], "--seeds: given twice: 1"),
         (["{}", "--seeds", "1", "--seed", "2"], "give --seed or --seeds, not both"),
@@ -193,11 +234,6 @@ def test_bad_input_is_one_clear_sentence(
     assert "Traceback" not in complaint
 
 
-def test_a_demo_of_a_bad_seed_is_one_clear_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("demo", "--seed", "-1") == 2
-    assert "a seed must be 0 or more; given -1" in capsys.readouterr().err
-
-
 def test_a_full_disk_is_one_clear_sentence(folder: str) -> None:
     with open("/dev/full", "w") as full:
         words = [sys.executable, "-m", "cosmic_tta", "eval", folder, "--limit", "5"]
@@ -214,8 +250,17 @@ def test_the_command_is_installed_and_knows_its_version() -> None:
 
 
 def test_a_narrow_terminal_and_a_long_title_lose_no_number(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    changes = ["remember=1", "proof=0", "gradual=false", "doubt=0", "lean=0", "balanced=false", "mean_prior=3"]
+    changes = [
+        "remember=1",
+        "proof=0",
+        "gradual=false",
+        "doubt=0",
+        "lean=0",
+        "apart=0",
+        "balanced=false",
+        "mean_prior=3",
+    ]
     words = [word for change in changes for word in ("--set", change)]
     assert run("eval", folder, "--method", "bayes_means,zero_shot", "--limit", "20", *words) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "zero_shot" in line or "bayes" in line]
-    assert [len(row) for row in rows] == [7 + len(changes), 7]
+    assert [len(row) for row in rows] == [7 + len(changes), 7, 5, 5 + len(changes)]  # the last two: differences

@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 from cosmic_tta import __version__
-from cosmic_tta.commands import benchmark, datasets, encoders, evaluation, extraction, listing
+from cosmic_tta.commands import (
+    benchmark,
+    datasets,
+    demonstration,
+    encoders,
+    evaluation,
+    extraction,
+    listing,
+    paper,
+    prediction,
+    reporting,
+    sweeping,
+)
 from cosmic_tta.errors import CosmicError
 from cosmic_tta.terminal import STDOUT, complain
 
@@ -19,9 +31,13 @@ app = typer.Typer(
     add_completion=False,
     help="Streaming test-time adaptation of CLIP-like models, with no labels and no training.",
 )
-app.command(name="demo")(evaluation.demo)
+app.command(name="demo")(demonstration.demo)
+app.command(name="predict")(prediction.predict)
 app.command(name="extract")(extraction.extract_pack)
 app.command(name="eval")(evaluation.evaluate_packs)
+app.command(name="sweep")(sweeping.sweep_grid)
+app.command(name="paper")(paper.paper)
+app.command(name="report")(reporting.report)
 app.command(name="methods")(listing.methods)
 app.add_typer(datasets.datasets_app, name="datasets")
 app.command(name="encoders")(encoders.encoders)

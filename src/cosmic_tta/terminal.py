@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from cosmic_tta import charts, tables
 from cosmic_tta.errors import InputError
 from cosmic_tta.evaluate import Progress as Step
 
@@ -49,6 +50,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
     # Numbers are never broken: on a narrow terminal the whole line wraps instead.
     needed = sum((column.min_width or 10) + 3 for column in drawn.columns) + 1
     (out if needed <= out.width else Console(width=needed, highlight=False)).print(drawn)
+
+
+def show_table(table: charts.Table) -> None:
+    """Draw a table of an experiment or of reports, its note below."""
+    print_table(table.columns, tables.rows(table), table.title)
+    if table.note:
+        say(table.note)
 
 
 def writable(file: str | Path | None) -> None:

@@ -1,9 +1,11 @@
-"""`cosmic eval` and `cosmic demo`."""
+"""`cosmic eval`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,14 +13,17 @@ import typer
 
 from cosmic_tta import Support, make_method, parameters
 from cosmic_tta.commands.options import JsonFile
+from cosmic_tta.comparison import by_stream, details, differences, losses, results
+from cosmic_tta.domains import join as join_packs
 from cosmic_tta.errors import InputError, ParameterError, unknown_name
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.methods import split_name
+from cosmic_tta.metrics import Hits
 from cosmic_tta.packs import AUX_KINDS, FeaturePack
-from cosmic_tta.report import COLUMNS, Report, as_rows, sections
-from cosmic_tta.streams import ORDERS, stream_order
-from cosmic_tta.synthetic import superclass_pack
-from cosmic_tta.terminal import STDOUT, print_table, progress_bar, say, writable, write_json
+from cosmic_tta.report import Report, as_rows
+from cosmic_tta.runs import Recorder, RunFolder
+from cosmic_tta.streams import STREAMS, check_stream, find_kind
+from cosmic_tta.terminal import STDOUT, progress_bar, say, show_table, writable, write_json
 
 DEFAULT = "bayes_means,cosmic"  # what we recommend, beside COSMIC
 Packs = Annotated[list[Path], typer.Argument(metavar="PACK...", help="Folders of features.")]
@@ -37,15 +42,23 @@ def evaluate_packs(
     support: Annotated[
         Path | None, typer.Option(metavar="PACK", help="Labelled training features for the few-shot methods.")
     ] = None,
-    order: Annotated[str, typer.Option(help=f"How the images arrive: {', '.join(ORDERS)}.")] = "shuffle",
+    order: Annotated[
+        str,
+        typer.Option(metavar="KIND[:NUMBER][,...]", help=f"How the images arrive: {', '.join(STREAMS)}."),
+    ] = "shuffle",
+    join: Annotated[bool, typer.Option("--join", help="Join the packs into one: domains of the same task.")] = False,
     aux: Annotated[str, typer.Option(help=f"Auxiliary features: {', '.join(AUX_KINDS)}.")] = "given",
     seed: Annotated[int | None, typer.Option(help="Of the order; 0 unless told.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="S,S,...", help="Several seeds, one run each.")] = None,
     limit: Annotated[int | None, typer.Option(metavar="N", help="Stop after so many images.")] = None,
+    every: Annotated[bool, typer.Option("--details", help="Show every metric.")] = False,
     json_file: JsonFile = None,
     samples: Annotated[
         Path | None,
         typer.Option(metavar="FILE.npz", help="Write order, scores and every branch; of several runs, one file each."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write all that `cosmic report` shows of these runs.")
     ] = None,
 ) -> None:
     """Replay feature packs through methods and compare them with zero-shot CLIP."""
@@ -57,36 +70,68 @@ def evaluate_packs(
     settings = _settings(specs, set_ or [])
     opened = [FeaturePack.open(folder) for folder in packs]
     _no_twin("packs of the name", [pack.name for pack in opened])
-    shots = _support(support, specs, packs)
+    if join:
+        opened = [join_packs(opened)]
+    orders = _orders(order)
+    shots = _support(support, specs, packs, orders)
     made = {}
     for spec in specs:
         extra = {"support": shots} if "support" in split_name(spec)[0].needs else {}
         made[spec] = make_method(spec, **settings[spec], **extra)
         for pack in opened:
             made[spec].init(pack.task())
-    numbers = _seeds(seed, seeds, order)
+    numbers = _seeds(seed, seeds, orders)
     opened[0].with_aux(aux)
-    for pack in opened:
-        for number in numbers:
-            stream_order(order, len(pack), number, pack.labels, limit)
+    for pack, name, number in product(opened, orders, numbers):
+        check_stream(name, pack, number, limit)
     writable(json_file)
     writable(samples)
+    folder = None if save is None else RunFolder.begin(save)
 
-    runs = [(pack, spec, number) for pack in opened for spec in specs for number in numbers]
+    runs = [
+        (pack, name, spec, number)
+        for pack, name, spec in product(opened, orders, specs)
+        for number in (numbers if find_kind(name)[0].seeded else numbers[:1])
+    ]
     reports: list[Report] = []
+    outcomes: list[tuple[Report, Hits]] = []
     try:
-        for pack, spec, number in runs:
-            with progress_bar(f"{spec} on {pack.name}, seed {number}") as watch:
-                preset = split_name(spec)[1]
+        for pack, name, spec, number in runs:
+            with progress_bar(f"{spec} on {pack.name}, {name}, seed {number}") as watch:
+                preset, seen = split_name(spec)[1], Recorder(watch)
                 run = score(
-                    made[spec], pack, preset=preset, order=order, aux=aux, seed=number, limit=limit, watch=watch
+                    made[spec],
+                    pack,
+                    preset=preset,
+                    order=name,
+                    aux=aux,
+                    seed=number,
+                    limit=limit,
+                    watch=watch if folder is None else seen,
                 )
             reports.append(run.report)
+            if run.hits is not None:
+                outcomes.append((run.report, run.hits))
+            if folder is not None:
+                folder.add(run, seen)
             if samples:
-                _save_samples(run, samples, several=len(runs) > 1)
-    finally:  # what was done is shown, whatever stopped the rest
+                _save_samples(run, samples, several=len(runs) > 1, orders=len(orders) > 1)
+    finally:  # what was done is shown and kept, whatever stopped the rest
+        if folder is not None:
+            folder.finish()
         if reports:
-            show_reports(reports, json_file)
+            show_reports(reports, json_file, outcomes, every=every)
+
+
+def _orders(text: str) -> list[str]:
+    """Read the names of streams with commas between; each is checked."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise InputError(f"--order names no stream; known: {', '.join(STREAMS)}.")
+    for name in names:
+        find_kind(name)
+    _no_twin("--order", names)
+    return names
 
 
 def _no_twin(what: str, names: Sequence[str]) -> None:
@@ -95,7 +140,7 @@ def _no_twin(what: str, names: Sequence[str]) -> None:
         raise InputError(f"{what}: given twice: {', '.join(twins)}. Runs of the same name could not be told apart.")
 
 
-def _support(folder: Path | None, specs: Sequence[str], packs: Sequence[Path]) -> Support | None:
+def _support(folder: Path | None, specs: Sequence[str], packs: Sequence[Path], orders: Sequence[str]) -> Support | None:
     takers = [spec for spec in specs if "support" in split_name(spec)[0].needs]
     if folder is None:
         return None
@@ -103,6 +148,9 @@ def _support(folder: Path | None, specs: Sequence[str], packs: Sequence[Path]) -
         raise InputError(f"--support is for few-shot methods; {', '.join(specs)} would not use it.")
     if folder.resolve() in {pack.resolve() for pack in packs}:
         raise InputError("--support must not be a pack that is evaluated: its labels would be given away.")
+    narrowed = [name for name in orders if find_kind(name)[0].narrows]
+    if narrowed:
+        raise InputError(f"{', '.join(takers)}: --support has all classes, and --order {narrowed[0]} takes some out.")
     return FeaturePack.open(folder).support()
 
 
@@ -126,12 +174,12 @@ def _settings(specs: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str,
     return settings
 
 
-def _seeds(seed: int | None, several: str | None, order: str) -> list[int]:
+def _seeds(seed: int | None, several: str | None, orders: Sequence[str]) -> list[int]:
     if several is None:
         return [seed or 0]
     if seed is not None:
         raise InputError("give --seed or --seeds, not both.")
-    if order == "given":
+    if not any(find_kind(name)[0].seeded for name in orders):
         raise InputError("--seeds has no meaning with --order given: the order is the same for every seed.")
     try:
         numbers = [int(part) for part in several.split(",")]
@@ -141,10 +189,11 @@ def _seeds(seed: int | None, several: str | None, order: str) -> list[int]:
     return numbers
 
 
-def _save_samples(run: Run, file: Path, *, several: bool) -> None:
+def _save_samples(run: Run, file: Path, *, several: bool, orders: bool) -> None:
     report = run.report
     if several:
-        name = re.sub(r"[^\w@.-]", "_", f"{report.pack}.{report.method}@{report.preset}.s{report.seed}")
+        order = f".{report.order}" if orders else ""
+        name = re.sub(r"[^\w@.-]", "_", f"{report.pack}{order}.{report.method}@{report.preset}.s{report.seed}")
         file = file.with_name(f"{file.stem}.{name}.npz")
     try:
         run.save_samples(str(file))
@@ -152,31 +201,27 @@ def _save_samples(run: Run, file: Path, *, several: bool) -> None:
         raise InputError(f"cannot write {str(file)!r}: {error.strerror}.") from error
 
 
-def show_reports(reports: Sequence[Report], json_file: str | None) -> None:
+def show_reports(
+    reports: Sequence[Report],
+    json_file: str | None,
+    outcomes: Sequence[tuple[Report, Hits]] = (),
+    *,
+    every: bool = False,
+) -> None:
     """Print tables for people, or JSON for machines."""
     if json_file != STDOUT:
-        for title, rows in sections(reports).items():
-            print_table(COLUMNS, rows, title)
+        for group in by_stream(reports):
+            _show_stream(group, [(report, hits) for report, hits in outcomes if report in group], every)
+        for table in losses(reports):
+            show_table(table)
     write_json(as_rows(reports), json_file)
 
 
-def demo(
-    images: Annotated[int, typer.Option(help="How many images the stream has.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the generated features and of their order.")] = 0,
-    json_file: JsonFile = None,
-) -> None:
-    """Adapt to a generated stream of features, with nothing to download."""
-    pack = superclass_pack(seed, images=images)
-    if json_file != STDOUT:
-        say(
-            f"A generated stream: {len(pack)} images of {len(pack.class_names)} classes, look-alikes in groups, "
-            "seen through a shift that the texts know nothing of. No method sees a label."
-        )
-    reports = []
-    for spec in ("zero_shot", "tda", "dmn", "cosmic@official", "cosmic@paper", "cosmic", "bayes_means"):
-        with progress_bar(spec) as watch:
-            run = score(make_method(spec), pack, preset=split_name(spec)[1], seed=seed, watch=watch)
-        reports.append(run.report)
-    show_reports(reports, json_file)
-    if json_file != STDOUT:
-        say("Next, your own pictures (README): cosmic extract FOLDER --clip ... --out PACK, then cosmic eval PACK")
+def _show_stream(group: Sequence[Report], outcomes: Sequence[tuple[Report, Hits]], every: bool) -> None:
+    """Print the tables of one stream, and what must be known of it."""
+    (whole,) = results(group)
+    show_table(whole)
+    for table in (*details(group, every=every), *differences(outcomes)):
+        show_table(replace(table, title=table.title.removeprefix(f"{whole.title}: ")))
+    for note in dict.fromkeys(report.note for report in group if report.note):
+        say(f"{group[0].order}: {note}.\n")
