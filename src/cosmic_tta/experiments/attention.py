@@ -46,7 +46,7 @@ def attention(context: Context) -> Outcome:
         "of zero-shot stand under CLIP, those of COSMIC, which asks both encoders, under the auxiliary one.",
     )
     notes = [
-        "The images were chosen with their labels, those that adaptation put right first: they illustrate, and prove nothing.",
+        "Images were chosen by label, those that adaptation put right first: they illustrate, and prove nothing.",
         "These maps are made of patch tokens and of covered patches, for any encoder; they are no attention weights.",
     ]
     return Outcome(

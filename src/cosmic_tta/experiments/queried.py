@@ -28,7 +28,7 @@ def queried(context: Context) -> Outcome:
     charts = [_gallery(context.run("cosmic", pack), pack)]
     tables += [_samples(context.run("cosmic", other), other) for other in context.streams]
     notes = [
-        "The images were chosen with their labels, those that adaptation put right first: they illustrate, and prove nothing.",
+        "Images were chosen by label, those that adaptation put right first: they illustrate, and prove nothing.",
         "The cache answers for every class; the graphs only for those that their nearest hyper-classes let in. Order "
         "is by the branch's own score.",
     ]
