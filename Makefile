@@ -16,9 +16,9 @@ test: .venv/tested
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 	$(MAKE) test-plain
 
-# The same suite on the plain path, as on a machine without a C compiler; encoders know nothing of paths.
+# The same suite on the plain path, as on a machine without a C compiler; encoders and figures know nothing of paths.
 test-plain: .venv/tested
-	COSMIC_TTA_KERNEL=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not torch'
+	COSMIC_TTA_KERNEL=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not torch and not pathless'
 
 # The kernel under AddressSanitizer and UndefinedBehaviorSanitizer: 10,000 random graphs, and its tests.
 asan: .venv/tested

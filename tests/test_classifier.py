@@ -13,6 +13,8 @@ from cosmic_tta.classifier import Classifier
 from cosmic_tta.datasets.embedded import photographs
 from cosmic_tta.errors import CosmicError, InputError, PictureError, SnapshotError
 
+pytestmark = pytest.mark.pathless
+
 CLASSES = ("cat", "dog", "ship")
 
 

@@ -250,16 +250,7 @@ def test_the_command_is_installed_and_knows_its_version() -> None:
 
 
 def test_a_narrow_terminal_and_a_long_title_lose_no_number(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    changes = [
-        "remember=1",
-        "proof=0",
-        "gradual=false",
-        "doubt=0",
-        "lean=0",
-        "apart=0",
-        "balanced=false",
-        "mean_prior=3",
-    ]
+    changes = ["remember=1", "proof=0", "gradual=false", "doubt=0", "lean=0", "balanced=false", "mean_prior=3"]
     words = [word for change in changes for word in ("--set", change)]
     assert run("eval", folder, "--method", "bayes_means,zero_shot", "--limit", "20", *words) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "zero_shot" in line or "bayes" in line]

@@ -11,6 +11,8 @@ from cosmic_tta.corruptions import CORRUPTIONS, SEVERITIES, Corruption
 from cosmic_tta.encoders.specimens import pictures
 from cosmic_tta.errors import ParameterError, UnknownNameError
 
+pytestmark = pytest.mark.pathless
+
 
 def change(kind: str, severity: int, image: Image.Image, key: str = "a") -> float:
     changed = np.asarray(Corruption(kind, severity)(image, key), np.float64)

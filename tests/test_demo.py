@@ -95,6 +95,7 @@ def table() -> dict[str, dict[str, float]]:
     return gains(["bayes_means"], [4, 5], 2000)
 
 
+@pytest.mark.pathless
 def test_the_recommended_method_gains_under_every_shift(table: dict[str, dict[str, float]]) -> None:
     gained = {shift: row["bayes_means"] - row["zero_shot"] for shift, row in table.items()}
     assert len(gained) == 12

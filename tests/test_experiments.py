@@ -22,6 +22,8 @@ from cosmic_tta.packs import FeaturePack
 from cosmic_tta.synthetic import superclass_pack
 from cosmic_tta.tables import is_oracle
 
+pytestmark = pytest.mark.pathless
+
 OURS = (
     "table-ood", "table-cd", "efficiency", "graph-ablation", "aux-encoder", "fusion-surface", "components", "ratio",
     "cache-size", "views", "afv-centre", "overhead",

@@ -14,6 +14,8 @@ from cosmic_tta.errors import InputError, UnknownNameError
 from cosmic_tta.figures import save_chart, save_outcome
 from cosmic_tta.outcomes import outcome_files, read_outcome
 
+pytestmark = pytest.mark.pathless
+
 PIXELS = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
 CHARTS = {
     "lines": Chart(

@@ -14,6 +14,8 @@ from cosmic_tta.drawing import needs
 from cosmic_tta.drawing.page import page, write_page
 from cosmic_tta.errors import InputError
 
+pytestmark = pytest.mark.pathless
+
 NASTY = '<script>alert(1)</script> & "quotes"'
 
 

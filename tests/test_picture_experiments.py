@@ -15,6 +15,8 @@ from cosmic_tta.maps import occlusion_map, overlaid, token_map
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.projection import tsne as flat
 
+pytestmark = pytest.mark.pathless
+
 EXPERIMENTS: dict[str, tuple[Callable[[Context], Outcome], list[str]]] = {
     "affinity": (affinity.affinity, ["heat"] * 2),
     "clusters": (clusters.clusters, ["points"] * 2),

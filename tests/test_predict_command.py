@@ -12,6 +12,8 @@ from tiny import picture
 from cosmic_tta.cli import main
 from cosmic_tta.datasets.embedded import photographs
 
+pytestmark = pytest.mark.pathless
+
 CLASSES = "--classes=cat,dog,ship,frog"
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from cosmic_tta.cli import main
 
+pytestmark = pytest.mark.pathless
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 DRAWN = """() => [...document.querySelectorAll('.plot')].map((plot) => ({
   theme: plot.dataset.drawn ?? '',

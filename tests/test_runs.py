@@ -21,6 +21,8 @@ from cosmic_tta.portraits.answers import reliability
 from cosmic_tta.portraits.fusion import GRID, surface, used_weights
 from cosmic_tta.runs import Recorder, RunFolder, SavedRun, read_runs
 
+pytestmark = pytest.mark.pathless
+
 
 def saved(folder: Path, pack: FeaturePack, *specs: str) -> Path:
     writing = RunFolder.begin(folder)

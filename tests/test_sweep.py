@@ -27,6 +27,8 @@ from cosmic_tta.report import from_json, merge
 from cosmic_tta.sweep import sweep
 from cosmic_tta.synthetic import superclass_pack
 
+pytestmark = pytest.mark.pathless
+
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "grid.toml"
 GRID = """
 packs = ["pack"]

@@ -23,8 +23,8 @@ SEEDS = (0, 1, 2)
 SHIFT = Corruption("haze", 4)  # of the embedded photographs, as in `cosmic demo`
 IMAGES = 2000  # all of them
 CROPS = (
-    "The embedded photographs have 32 × 32 pixels, and the small encoder reads crops of them badly: views do harm. "
-    "Crops are the paper's, of at least 8 %; larger ones, of at least half a picture, were tried and did harm too."
+    "The embedded photographs have 32 × 32 pixels, and a small crop of them shows little: what views do here says "
+    "nothing about full-size pictures. Crops are the paper's, of at least 8 %."
 )
 KEPT = 64 << 20  # bytes: larger runs are made anew when they are asked for again
 Watch = Callable[[int, int, str], None]
