@@ -201,7 +201,8 @@ def _points(axes: Axes, chart: Chart) -> None:
     if chart.named:
         _name_clouds(axes, chart.series)
     elif len(chart.series) > 1:
-        axes.legend(loc="upper left", bbox_to_anchor=(0, 0), ncols=min(4, len(chart.series)), fontsize=8)
+        below = 0 if chart.bare else -0.14  # under the ticks and the title of the axis, where there are any
+        axes.legend(loc="upper left", bbox_to_anchor=(0, below), ncols=min(4, len(chart.series)), fontsize=8)
 
 
 def mark_of(series: Series, place: int) -> str:
