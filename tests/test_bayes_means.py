@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from cosmic_tta import BayesMeans, Sample, Task, ZeroShot
 from cosmic_tta.errors import SnapshotError
-from cosmic_tta.evaluate import score
+from cosmic_tta.evaluate import replay, score
 from cosmic_tta.methods import bayes_means
 from cosmic_tta.ops import Array, as_float32, unit
 from cosmic_tta.packs import FeaturePack
+from cosmic_tta.streams import make_stream
 from cosmic_tta.synthetic import superclass_pack
 
 # As first found: nothing leaves, a sweep is done at once, and none of the later guards.
-PLAIN = BayesMeans(items_per_class=0, rows_per_step=0, proof=0, gradual=False, doubt=0, lean=0, balanced=False)
+PLAIN = BayesMeans(items_per_class=0, rows_per_step=0, proof=0, gradual=False, doubt=0, lean=0, apart=0, balanced=False)
 PACKS = ("whurs19-rn50", "whurs19-vitb32")
 
 
@@ -199,6 +200,25 @@ def test_a_sweep_that_cannot_be_is_refused(pack: FeaturePack, name: str, value: 
     setattr(state, name, value)
     with pytest.raises(SnapshotError, match="in a sweep that cannot be"):
         state.validate()
+
+
+def test_counts_that_cannot_be_are_refused(pack: FeaturePack) -> None:
+    state = BayesMeans().init(pack.task())
+    state.differed = state.judged + 1
+    with pytest.raises(SnapshotError, match="counted what cannot be"):
+        state.validate()
+
+
+def test_a_shift_is_told_from_an_uneven_stream(shared: Path) -> None:
+    """Zero-shot's classes are uneven in both; class means make them even again in the shifted one alone."""
+    pack = FeaturePack.open(shared / "packs" / PACKS[0])
+    uneven = {}
+    for order in ("shuffle", "long-tailed"):
+        method = BayesMeans()
+        *_, last = replay(method, make_stream(order, pack, 0))
+        uneven[order] = method._mood(last.state).uneven
+    assert uneven["shuffle"] == 0
+    assert uneven["long-tailed"] == 1
 
 
 def test_samples_without_a_label_are_refused(pack: FeaturePack) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.arrivals import Stream
+from cosmic_tta.balance import tilt
 from cosmic_tta.likelihood import Model
 from cosmic_tta.metrics import Floats
 from cosmic_tta.ops import Array, Ints, as_float32, softmax
@@ -80,13 +81,13 @@ def together(pack: FeaturePack, images: Ints) -> tuple[Array, float]:
     zero_shot = softmax(np.float32(task.logit_scale) * (clip @ task.unit_text.T))
     prior = np.log(np.maximum(zero_shot, np.float32(1e-12)))
     features = tuple(_standard(rows) for rows in (clip, *([] if pack.aux is None else [pack.aux[images]])))
-    overrated = np.clip(_tilt(zero_shot.sum(axis=0), 1), -0.5, 0.5)
+    overrated = np.clip(tilt(zero_shot.sum(axis=0), 1), -0.5, 0.5)
     one = np.ones(len(images), np.float32)
     labels = softmax(prior - overrated)
     for trust in TRUST:
         tally = Tally.empty(task)
         tally.add(labels, features, one)
-        logits = prior - overrated + np.float32(0.5) * np.clip(_tilt(tally.mass, 10), -1, 1)
+        logits = prior - overrated + np.float32(0.5) * np.clip(tilt(tally.mass, 10), -1, 1)
         for rows, sums in zip(features, tally.spaces(), strict=True):
             likelihood = MODEL.likelihood(tally, sums.classes, sums.total, tally.number)
             likelihood.add(rows, sums.classes, tally.mass, trust, logits)
@@ -110,8 +111,3 @@ def _standard(rows: NDArray[np.floating]) -> Array:
     space.moment2 += np.square(rows, dtype=np.float64).sum(axis=0)
     space.fit(len(rows), len(rows), VARIANCE_PRIOR)
     return space.drafted(rows)
-
-
-def _tilt(mass: Array, prior: float) -> Array:
-    """By how much, in log, each class has more than its even share."""
-    return as_float32(np.log(len(mass) * (mass + prior) / (mass.sum() + prior * len(mass))))

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
+from cosmic_tta.balance import dominance, ramp, tilt, unevenness
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.explanation import Explanation, votes
@@ -22,6 +23,9 @@ from cosmic_tta.tally import Space, Tally, heaviest
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
 IDLE = len(ANNEALING)
+PATIENCE = 5.0  # samples a class before anything is made of how seldom the class means differ from zero-shot
+LEAST_NEED = 0.02  # of their trust, that the class means always keep
+EVENED = 0.82  # class means under a shift make zero-shot's classes more even than this; in an uneven stream they do not
 BLOCK = 16  # kept samples whose labels lie together
 
 
@@ -46,6 +50,9 @@ class BayesMeansState(State):
     same: float  # samples that followed the recent mix ...
     trials: float  # ... out of so many
     odds: float  # log-odds that the stream is correlated at all
+    verdict_mass: Array  # [K] sum of what the class means would say if nothing held them back
+    differed: float  # samples of which they say otherwise than zero-shot ...
+    judged: float  # ... out of so many
     next_sweep: int
     sweep: int  # the pass under way; IDLE between sweeps
     cursor: int  # rows of the ring that this pass has done
@@ -57,6 +64,8 @@ class BayesMeansState(State):
         kept = min(self.seen, len(self.prior))
         if len(self.label) != _blocks(len(self.prior)):
             raise SnapshotError("the saved state has samples without a label; the file is damaged.")
+        if not 0 <= self.differed <= self.judged:
+            raise SnapshotError("the saved state has counted what cannot be; the file is damaged.")
         if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept and self.trials > 0 and abs(self.odds) <= 30):
             raise SnapshotError("the saved state is in a sweep that cannot be; the file is damaged.")
 
@@ -78,6 +87,8 @@ class Mood(NamedTuple):
     doubt: float  # chance that what a class has learned is wrong, from 0 up
     ruled: float  # how much one class dominates, from 0 to 1
     balance: float  # how much a frequent class is kept from ruling the mean, from 0 to 1
+    uneven: float  # how uneven the classes of the stream are, from 0 to 1
+    need: float  # how much the class means are needed there, from 1 down
 
 
 @final
@@ -107,6 +118,7 @@ class BayesMeans(Method[BayesMeansState]):
     gradual: bool = param(True, "a correlated stream is met gradually; else in full from κ = 0.3 or 0.4 on")
     doubt: float = param(0.5, "most doubt of what a class has learned in a correlated stream", range=(0, 0.99))
     lean: float = param(0.5, "how far the class means yield where one class dominates", range=(0, 1))
+    apart: float = param(0.2, "uneven classes: means that differ from zero-shot in a smaller share yield", range=(0, 1))
     balanced: bool = param(True, "where one class dominates, trust frequencies more and balance the running mean")
 
     def _init(self, task: Task) -> BayesMeansState:
@@ -132,6 +144,9 @@ class BayesMeans(Method[BayesMeansState]):
             same=0.0,
             trials=max(5.0, classes / 4) if self.proof else 5.0,
             odds=0.0,
+            verdict_mass=np.zeros(classes, np.float32),
+            differed=PATIENCE * classes * self.apart,
+            judged=PATIENCE * classes,
             next_sweep=self.first_sweep,
             sweep=IDLE,
             cursor=0,
@@ -143,7 +158,7 @@ class BayesMeans(Method[BayesMeansState]):
         raw = (sample.plain,) if sample.aux is None else (sample.plain, sample.aux)
         zero_shot = softmax(np.float32(task.logit_scale) * dots(task.unit_text, sample.clip[:1])[0])  # [K]
         mood = self._mood(state)
-        prior = np.log(zero_shot + np.float32(1e-30))
+        prior = prior0 = np.log(zero_shot + np.float32(1e-30))
         if mood.kappa > 0.1:
             share = min(0.98, mood.kappa)
             prior = prior + np.log(np.float32(task.classes * share) * state.recent + np.float32(1 - share))
@@ -165,6 +180,7 @@ class BayesMeans(Method[BayesMeansState]):
         if learn:
             state.zero_shot_mass = zero_shot_mass
             self._follow(state, zero_shot, scores)
+            self._judge(state, zero_shot, prior0 + means / np.float32(mood.need), mood)
             self._keep(state, raw, features, prior, scores, mood)
             self._sweep(state, mood)
         return Prediction(scores, parts, explain)
@@ -176,21 +192,51 @@ class BayesMeans(Method[BayesMeansState]):
         ruled = dominance(state.live.mass)
         lean = 1 - self.lean * ruled
         ruled *= self.balanced
-        free = _ramp(1 - (kappa - 0.1) / 0.2)  # of correlation: 1 up to κ = 0.1, 0 from 0.3 on
+        uneven, need = self._needed(state)
+        lean *= need
+        free = ramp(1 - (kappa - 0.1) / 0.2)  # of correlation: 1 up to κ = 0.1, 0 from 0.3 on
         if not self.gradual:
-            return Mood(kappa, free, lean * (1 - 0.5 * _ramp((kappa - 0.1) / 0.3)), 0.0, ruled, free * ruled)
+            trust = lean * (1 - 0.5 * ramp((kappa - 0.1) / 0.3))
+            return Mood(kappa, free, trust, 0.0, ruled, free * ruled, uneven, need)
         level = max(0.0, kappa - 0.1) / 0.9
-        return Mood(kappa, 1 - level, lean * (1 - 0.5 * level), self.doubt * level, ruled, free * ruled)
+        trust = lean * (1 - 0.5 * level)
+        return Mood(kappa, 1 - level, trust, self.doubt * level, ruled, free * ruled, uneven, need)
+
+    def _needed(self, state: BayesMeansState) -> tuple[float, float]:
+        """Return how uneven the classes are, and how much the class means are needed there.
+
+        A shift makes zero-shot's classes uneven, and class means that see through it make them more even again; where
+        they do not, the stream itself is uneven. There a rare class learns from the errors of frequent ones. Means
+        that seldom differ from zero-shot have little to give, and what they differ in is mostly such an error.
+        """
+        if not self.apart:
+            return 0.0, 1.0
+        chance = (state.task.classes - 1) / (2 * state.judged)  # by which a sample is more uneven than what it is of
+        missing, before = unevenness(state.verdict_mass) - chance, unevenness(state.zero_shot_mass) - chance
+        uneven = ramp(10 * missing - 1) * ramp((missing / max(before, 1e-9) - EVENED) / 0.1)
+        share = min(1.0, state.differed / (state.judged * self.apart))
+        return uneven, max(LEAST_NEED, share ** (4 * uneven))
+
+    def _judge(self, state: BayesMeansState, zero_shot: Array, verdict: Array, mood: Mood) -> None:
+        """Count what the class means would say if nothing held them back."""
+        if not self.apart:
+            return
+        verdict = verdict - self._bias(state.zero_shot_mass, state.live.mass, mood._replace(uneven=0.0, need=1.0))
+        state.verdict_mass = state.verdict_mass + softmax(verdict)
+        state.differed += float(verdict.argmax() != zero_shot.argmax())
+        state.judged += 1
 
     def _bias(self, zero_shot_mass: Array, mass: Array, mood: Mood) -> Array:
         """Hold back the classes that zero-shot overrates, help those that are frequent."""
-        overrated = np.clip(_tilt(zero_shot_mass, 1), -self.zero_shot_pull, self.zero_shot_pull)
-        frequent = (1 + 0.5 * mood.ruled) * self.frequency_pull * _tilt(mass, 10 - 5 * mood.ruled)
+        overrated = np.clip(tilt(zero_shot_mass, 1), -self.zero_shot_pull, self.zero_shot_pull)
+        pull = (1 + 0.5 * mood.ruled) * self.frequency_pull
+        frequent = (pull + mood.uneven * max(0.0, 1 - pull)) * tilt(mass, 10 - 5 * mood.ruled)
         if self.balanced and mass.any():
             # Or zero-shot's favourites would grow without bound; a class that is half of all may have more.
-            most = self.zero_shot_pull + float(mass.max() / mass.sum())
+            most = self.zero_shot_pull + float(mass.max() / mass.sum()) + mood.uneven
             frequent = np.clip(frequent, -most, most)
-        return as_float32(mood.ease * (overrated - frequent))
+        spared = 1 - mood.uneven * (1 - mood.need)
+        return as_float32(mood.ease * spared * ((1 - mood.uneven) * overrated - frequent))
 
     def _weights(self, mass: Array, labels: Array, mood: Mood) -> Array:
         """Return how much samples [B, K] weigh in the running mean: less, the more of their class there are."""
@@ -331,21 +377,6 @@ class BayesMeans(Method[BayesMeansState]):
             class_mass=dict(zip(names, mass.tolist(), strict=True)),
             bias=dict(zip(names, bias.tolist(), strict=True)),
         )
-
-
-def dominance(mass: Array) -> float:
-    """How much one class dominates: 0 up to twice its even share, 1 from about half of all samples on."""
-    share = (float(mass.max()) + 1) / (float(mass.sum()) + len(mass))
-    return _ramp((share - 2 / len(mass)) / 0.4)
-
-
-def _ramp(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
-
-
-def _tilt(mass: Array, prior: float) -> Array:
-    """By how much, in log, each class has more than its even share."""
-    return as_float32(np.log(len(mass) * (mass + prior) / (mass.sum() + prior * len(mass))))
 
 
 def _blocks(items: int) -> int:

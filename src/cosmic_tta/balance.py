@@ -1,0 +1,39 @@
+"""How evenly the samples of a stream fall upon its classes."""
+
+from __future__ import annotations
+
+from math import exp
+
+import numpy as np
+
+from cosmic_tta.ops import Array, as_float32
+
+
+def ramp(value: float) -> float:
+    """Return a value, at least 0 and at most 1."""
+    return min(max(value, 0.0), 1.0)
+
+
+def tilt(mass: Array, prior: float) -> Array:
+    """By how much, in log, each class has more than its even share, [K]."""
+    return as_float32(np.log(len(mass) * (mass + prior) / (mass.sum() + prior * len(mass))))
+
+
+def dominance(mass: Array) -> float:
+    """How much one class dominates: 0 up to twice its even share, 1 from about half of all samples on."""
+    share = (float(mass.max()) + 1) / (float(mass.sum()) + len(mass))
+    return ramp((share - 2 / len(mass)) / 0.4)
+
+
+def unevenness(mass: Array) -> float:
+    """The share of the classes that seems to be missing, by the entropy of the others: 0 if all are even.
+
+    >>> round(unevenness(np.array([1, 1, 1, 1], np.float32)), 3), round(unevenness(np.array([1, 0], np.float32)), 3)
+    (0.0, 0.5)
+    """
+    total = float(mass.sum())
+    if total <= 0:
+        return 0.0
+    share = mass / np.float32(total)
+    entropy = -float(share @ np.log(share + np.float32(1e-12)))
+    return 1 - exp(entropy) / len(mass)
