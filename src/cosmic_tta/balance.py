@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from math import exp
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_tta.ops import Array, as_float32
 
@@ -25,15 +27,23 @@ def dominance(mass: Array) -> float:
     return ramp((share - 2 / len(mass)) / 0.4)
 
 
+def effective_classes(mass: NDArray[Any]) -> float:
+    """How many classes there seem to be, by the entropy of their shares: K if all are even; 0 of nothing.
+
+    >>> round(effective_classes(np.array([3.0, 3.0, 0.0])), 3)
+    2.0
+    """
+    total = float(mass.sum())
+    if total <= 0:
+        return 0.0
+    share = mass / np.float32(total)
+    return exp(-float(share @ np.log(share + np.float32(1e-12))))
+
+
 def unevenness(mass: Array) -> float:
     """The share of the classes that seems to be missing, by the entropy of the others: 0 if all are even.
 
     >>> round(unevenness(np.array([1, 1, 1, 1], np.float32)), 3), round(unevenness(np.array([1, 0], np.float32)), 3)
     (0.0, 0.5)
     """
-    total = float(mass.sum())
-    if total <= 0:
-        return 0.0
-    share = mass / np.float32(total)
-    entropy = -float(share @ np.log(share + np.float32(1e-12)))
-    return 1 - exp(entropy) / len(mass)
+    return 1 - effective_classes(mass) / len(mass) if mass.any() else 0.0

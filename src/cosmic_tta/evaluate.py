@@ -12,6 +12,7 @@ import numpy as np
 
 from cosmic_tta.calibration import stream_temperature, temper
 from cosmic_tta.core import Method, Prediction, State
+from cosmic_tta.guards import Guard, guarded_step
 from cosmic_tta.metrics import (
     WINDOW,
     Floats,
@@ -107,14 +108,18 @@ def evaluate(
     return replay(method, make_stream(order, pack, seed, limit))
 
 
-def replay(method: Method[Any], stream: Stream) -> Iterator[Progress]:
+def replay(method: Method[Any], stream: Stream, guard: Guard | None = None) -> Iterator[Progress]:
     """Step a fresh state through a stream, one image at a time, and yield after each."""
-    state = method.init(stream.pack.task())
+    task = stream.pack.task()
+    state, remembered = method.init(task), None if guard is None else guard.init(task)
     right = right_zero_shot = counted = 0
     for step, index in enumerate(map(int, stream.order)):
         sample = stream.pack.sample(index)
         start = perf_counter()
-        prediction = method.step(state, sample)
+        if guard is None or remembered is None:
+            prediction = method.step(state, sample)
+        else:
+            prediction = guarded_step(method, state, guard, remembered, sample).prediction
         seconds = perf_counter() - start
         acc1 = zero_shot_acc1 = None
         if stream.labels is not None:
@@ -139,15 +144,17 @@ def score(
     limit: int | None = None,
     watch: Callable[[Progress], None] | None = None,
     calibrate: bool = True,
+    guard: Guard | None = None,
 ) -> Run:
     """Drain an evaluation into a report; `watch` sees every step.
 
     `preset` is the name to report; `order` names a stream, see `streams`; `aux` replaces the auxiliary features, see
-    `FeaturePack.with_aux`. `calibrate` fits the temperature of reported probabilities.
+    `FeaturePack.with_aux`. `calibrate` fits the temperature of reported probabilities. A `guard` decides which images
+    may teach.
     """
     stream = make_stream(order, pack.with_aux(aux, seed), seed, limit)
     seconds, scores, parts = [], [], []  # not the predictions: each holds on to what explains it
-    for progress in replay(method, stream):
+    for progress in replay(method, stream, guard):
         seconds.append(progress.seconds)
         scores.append(progress.prediction.scores)
         parts.append(progress.prediction.parts)
