@@ -24,8 +24,11 @@ test-plain: .venv/tested
 asan: .venv/tested
 	sh tools/asan.sh $(BIN)/python
 
-# Extraction, killed at random points and gone on with.
+# Sessions and an extraction, killed at random moments and gone on with; a session's files spoiled, its disk failing.
 torture: .venv/tested
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/kill_sessions.py --kills 500
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/spoil_sessions.py --flips 10000
+	COSMIC_TTA_TORTURE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_faults.py
 	$(BIN)/python tools/kill_extraction.py
 
 lint: .venv/linted

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmic_tta import BayesMeans, Sample, Task, ZeroShot
+from cosmic_tta import BayesMeans, Sample, Task, ZeroShot, means
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.evaluate import replay, score
 from cosmic_tta.methods import bayes_means
@@ -216,6 +216,7 @@ def test_a_shift_is_told_from_an_uneven_stream(shared: Path) -> None:
     for order in ("shuffle", "long-tailed"):
         method = BayesMeans()
         *_, last = replay(method, make_stream(order, pack, 0))
+        assert isinstance(last.state, means.BayesMeansState)
         uneven[order] = method._mood(last.state).uneven
     assert uneven["shuffle"] == 0
     assert uneven["long-tailed"] == 1
@@ -230,3 +231,4 @@ def test_samples_without_a_label_are_refused(pack: FeaturePack) -> None:
 
 def test_constants_of_the_module_are_what_the_document_says() -> None:
     assert bayes_means.ANNEALING == (0.0, 0.3, 0.6, 1.0)
+    assert len(bayes_means.ANNEALING) == means.IDLE

@@ -37,7 +37,7 @@ def file(tmp_path: Path, state: CosmicState) -> Path:
 def test_a_file_is_one_safetensors_with_a_readable_header(file: Path, pack: FeaturePack) -> None:
     with safe_open(file, framework="numpy") as stored:
         header = json.loads(stored.metadata()["cosmic_tta"])
-    assert header["format"] == 3
+    assert header["format"] == 4
     assert header["method"] == "cosmic"
     assert header["params"]["shots"] == 8
     assert header["class_names"] == list(pack.class_names)
@@ -107,7 +107,7 @@ def put(name: str, make: Callable[[Any], Any]) -> Callable[[dict[str, Any], dict
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda header, _: header.update(format=1), "format 1; this version reads format 3"),
+        (lambda header, _: header.update(format=1), "format 1; this version reads format 4"),
         (lambda _, arrays: arrays.pop("seen"), "holds the arrays"),
         (lambda _, arrays: arrays.update(more=np.zeros(1)), "holds the arrays"),
         (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosmic_tta.errors import SnapshotError
-from cosmic_tta.ops import Array, Bools, Ints
+from cosmic_tta.ops import Array, Bools, Ints, by_place
 
 
 @dataclass
@@ -66,6 +66,15 @@ class ClassCache:
         """Which slots hold a sample, [K, L]."""
         taken: Bools = np.arange(self.shots) < self.count[:, None]
         return taken
+
+    def carried(self, places: Ints) -> ClassCache:
+        """Return the cache of other classes: of the one at each place, an empty one at -1."""
+        return ClassCache(
+            by_place(self.slots, places),
+            by_place(self.entropy, places, np.inf),
+            by_place(self.sample, places, -1),
+            by_place(self.count, places),
+        )
 
     def validate(self) -> None:
         """Refuse contents that no stream of samples can leave behind."""

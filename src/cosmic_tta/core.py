@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar, final
@@ -264,16 +264,53 @@ class Method(ABC, Generic[S]):
     @final
     def steps(self, state: S, samples: Iterable[Sample]) -> list[Prediction]:
         """Step through a block; the answers equal those of one step after the other."""
-        self.check_state(state)
         samples = list(samples)
-        expected = _expected_aux(state)
-        for number, sample in enumerate(samples):
-            if number == 0 and expected is UNTOLD:
-                expected = None if sample.aux is None else len(sample.aux)
-            check_widths(state.task, expected, sample, where=f"sample {number} of the block: ")
+        self.check_block(state, samples)
         if samples:
             self._begin(state, samples[0])
         return self._block(state, samples)
+
+    @final
+    def check_block(self, state: S, samples: Sequence[Sample]) -> None:
+        """Refuse a block that `steps` would refuse, and change nothing."""
+        self.check_state(state)
+        expected = _expected_aux(state)
+        for number, sample in enumerate(samples):
+            check_widths(state.task, expected, sample, where=f"sample {number} of the block: ")
+            if number == 0 and expected is UNTOLD:
+                expected = None if sample.aux is None else len(sample.aux)
+
+    @final
+    def carry(self, state: S, task: Task, places: Ints) -> tuple[Method[S], S]:
+        """Go on with other classes: return the method and the state for a new task.
+
+        `places` [K] tells for each of its classes which one of the old it was, -1 for a new one. What a class has
+        learned goes with it, a new class begins empty, and of one that is gone nothing stays in any slot.
+        """
+        self.check_state(state)
+        places = np.array(places, np.int64)
+        held = places[places >= 0]
+        if places.shape != (task.classes,) or (places >= state.task.classes).any() or (places < -1).any():
+            raise InputError(f"places must be {task.classes} numbers of the {state.task.classes} old classes, or -1.")
+        if len(np.unique(held)) < len(held):
+            raise InputError("two classes cannot both be the same old one.")
+        if task.dim != state.task.dim or task.aux_dim not in (None, state.task.aux_dim):
+            raise InputError("another width of features makes another stream; start a new state.")
+        task = replace(task, aux_dim=state.task.aux_dim)
+        method = self._for_classes(places)
+        carried = method._carry(state, task, places)
+        carried.made_by = method.fingerprint
+        return method, carried
+
+    def _for_classes(self, places: Ints) -> Method[S]:
+        """Return the method for other classes, where it knows classes itself."""
+        return self
+
+    def _carry(self, state: S, task: Task, places: Ints) -> S:
+        """Return a new state for other classes; one that has learned nothing just goes on counting."""
+        carried = self.init(task)
+        carried.seen = state.seen
+        return carried
 
     def _block(self, state: S, samples: list[Sample]) -> list[Prediction]:
         """Step through checked samples; a method that can look ahead does it here."""

@@ -49,6 +49,26 @@ class SnapshotError(CosmicError, ValueError):
     """A saved state that is damaged or belongs to something else."""
 
 
+class StorageError(CosmicError, OSError):
+    """A disk that refused: full, gone or broken. What was there before still is."""
+
+
+class LockedError(CosmicError, RuntimeError):
+    """A folder that another process is writing to."""
+
+
+class SessionError(CosmicError, ValueError):
+    """A session that cannot do what was asked, or belongs to something else."""
+
+
+class SessionDamaged(SessionError):  # noqa: N818 - it is a state of the files, told as an error
+    """A session whose files were damaged; `recoverable` is the last event that can be had back, None: not at all."""
+
+    def __init__(self, message: str, recoverable: int | None = None) -> None:
+        super().__init__(message)
+        self.recoverable = recoverable
+
+
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> UnknownNameError:
     """Build the error for a name that is not known, with the nearest one that is.
 

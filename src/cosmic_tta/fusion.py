@@ -7,7 +7,7 @@ the cache says of an image that is not in it; the cache itself weighs by how oft
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cosmic_tta.cache import ClassCache
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.hyperclass import Centring
-from cosmic_tta.ops import Array, Bools, affinity, as_float32, dots, softmax
+from cosmic_tta.ops import Array, Bools, Ints, affinity, as_float32, by_place, dots, softmax
 
 Floats = NDArray[np.float64]
 
@@ -45,6 +45,12 @@ class ClassSums:
         row = cache.slots[label, : cache.count[label]].sum(axis=0)
         self.total = self.total + (row - self.sums[label])
         self.sums[label], self.square[label] = row, row @ row
+
+    def carried(self, places: Ints) -> ClassSums:
+        """Return the sums of other classes."""
+        sums, square = by_place(self.sums, places), by_place(self.square, places)
+        gone = len(places[places >= 0]) < len(self.sums)
+        return ClassSums(sums, sums.sum(axis=0) if gone else self.total.copy(), square)
 
     def evidence(self, query: Array, cache: ClassCache, inside: int | None) -> Floats:
         """Return the log-likelihood of an image under each class against that under a novel one, [K], a dimension.
@@ -130,6 +136,10 @@ class Trust:
         """Make the trust of one who has seen nothing: in zero-shot alone."""
         nothing = np.zeros(classes, np.float32)
         return cls(np.array([1.0, 0.0]), np.diag(PRIOR), 0.0, PATIENCE, nothing, nothing.copy(), 0.0, PATIENCE)
+
+    def carried(self, places: Ints) -> Trust:
+        """Return the trust for other classes."""
+        return replace(self, last=by_place(self.last, places), mass=by_place(self.mass, places))
 
     def validate(self) -> None:
         """Refuse what no stream can leave behind."""

@@ -96,6 +96,30 @@ class ClassMemory:
             node = (count * node + rule.text[label]) / (count + 1)
         self.nodes[label] = unit(node) if rule.unit else node  # type: ignore[index]
 
+    def carried(self, rule: Centring, before: Centring, places: Ints) -> ClassMemory:
+        """Return the memory of other classes; `rule` has their texts, `before` those of the old ones."""
+        memory = ClassMemory.empty(len(places), self.cache.shots, self.cache.slots.shape[2], rule)
+        memory.cache = self.cache.carried(places)
+        held = np.flatnonzero(places >= 0)
+        for mine, its in ((memory.centres, self.centres), (memory.nodes, self.nodes), (memory.gram, self.gram)):
+            if mine is not None and its is not None:
+                mine[held] = its[places[held]]
+        if rule.text is not None and before.text is not None:
+            for label in held[(rule.text[held] != before.text[places[held]]).any(axis=1)]:
+                memory._retold(rule, int(label))
+        return memory
+
+    def _retold(self, rule: Centring, label: int) -> None:
+        """Keep true what a class's text has a part in, now that it is another."""
+        assert rule.text is not None  # or nobody would ask
+        if self.gram is not None:
+            row = np.zeros(self.gram.shape[1], np.float32)
+            row[:-1] = dots(self.cache.slots[label], rule.text[label][None])[0]
+            row[-1] = rule.text[label] @ rule.text[label]
+            self.gram[label, -1] = self.gram[label, :, -1] = row
+        if self.nodes is not None:
+            self._place(rule, label)
+
     def slot_dots(self, queries: Array) -> Array:
         """Return the products of every slot with queries [b, D], [b, K, L]; an empty slot's are 0."""
         slots, cache = self.cache.slots, self.cache
@@ -218,6 +242,43 @@ class HyperClasses:
             affinities, keep, inliers, np.float32(score.factor) * affinity(score.cosine, score.sharpness) * inliers
         )
 
+    def carried(self, nodes: Ints, features: Array, changed: Bools, *, cosine: bool) -> HyperClasses:
+        """Return the hyper-classes of other nodes.
+
+        `nodes` tells for each old node which one it is now, -1: none. A clique that lost a node and lies within
+        another is gone; a new node stays alone. Anchors of cliques that lost a node, or have a `changed` one, are made
+        anew from the features [n, D].
+        """
+        if not len(self):
+            return self
+        kept: dict[tuple[int, ...], np.float32 | None] = {}
+        shrunk = set()
+        for index in range(len(self)):
+            members = nodes[self.members(index)]
+            clique = tuple(sorted(members[members >= 0].tolist()))
+            if len(clique) < len(members):
+                shrunk.add(clique)
+            same = len(clique) == len(members) and not changed[list(clique)].any()
+            if clique:
+                kept[clique] = self.scale[index] if same else kept.get(clique)
+        around: dict[int, list[set[int]]] = {}
+        for clique in kept:
+            for node in clique:
+                around.setdefault(node, []).append(set(clique))
+        for clique in shrunk & kept.keys():
+            if any(set(clique) < other for other in around[clique[0]]):
+                del kept[clique]
+        inside = {node for clique in kept for node in clique}
+        kept |= {(node,): None for node in range(len(features)) if node not in inside}
+        cliques = sorted(kept)
+        scale = [_scale(features, clique, cosine) if (old := kept[clique]) is None else old for clique in cliques]
+        return HyperClasses(
+            np.array([node for clique in cliques for node in clique], np.int64),
+            np.array([len(clique) for clique in cliques], np.int64),
+            np.array(scale, np.float32),
+            self.complete,
+        )
+
     def describe(self, nearest: Nearest, node_names: Sequence[str]) -> tuple[HyperClass, ...]:
         """Name the members of the selected hyper-classes, for people."""
         return tuple(
@@ -236,6 +297,13 @@ class HyperClasses:
         )
         if not ok:
             raise SnapshotError("hyper-classes in the saved state contradict themselves; the file is damaged.")
+
+
+def _scale(features: Array, clique: tuple[int, ...], cosine: bool) -> np.float32:
+    if not cosine:
+        return np.float32(1) / np.float32(len(clique))
+    length = np.float32(np.linalg.norm(features[list(clique)].sum(axis=0)))
+    return np.float32(1) / length if length > 0 else np.float32(1)
 
 
 class Score(NamedTuple):

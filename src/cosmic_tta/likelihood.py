@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cosmic_tta.kernel import COMPILED
-from cosmic_tta.ops import Array, unit
+from cosmic_tta.ops import Array, Ints, by_place, unit
 from cosmic_tta.tally import Tally, measure
 
 
@@ -27,6 +27,10 @@ class Likelihood:
     def empty(cls, classes: int, dim: int) -> Likelihood:
         """Make one that says nothing."""
         return cls(np.zeros(dim, np.float32), np.zeros(classes, np.float32), np.zeros(classes, np.float32))
+
+    def carried(self, places: Ints) -> Likelihood:
+        """Return what is said of other classes."""
+        return Likelihood(self.g.copy(), by_place(self.level, places), by_place(self.slope, places))
 
     def become(self, other: Likelihood) -> None:
         """Say what the other does."""

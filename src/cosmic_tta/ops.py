@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from cosmic_tta.kernel import COMPILED
 Array = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def dots(rows: Array, queries: Array) -> Array:
@@ -137,6 +138,17 @@ def fuse(zero_shot: Array, css: Array, afv: Array | None, weights: tuple[float, 
     total = mixed.sum()
     scores = zero_shot if total == 0 else mixed / total
     return Fused(classes, scores, int(scores.argmax()))
+
+
+def by_place(values: NDArray[Scalar], places: Ints, empty: Any = 0) -> NDArray[Scalar]:
+    """Return the rows of other classes: the one at each place, and of a class at place -1 an empty one.
+
+    >>> by_place(np.array([5, 6, 7]), np.array([2, -1, 0])).tolist()
+    [7, 0, 5]
+    """
+    rows = np.full((len(places), *values.shape[1:]), empty, values.dtype)
+    rows[places >= 0] = values[places[places >= 0]]
+    return rows
 
 
 def as_float32(values: Any) -> Array:

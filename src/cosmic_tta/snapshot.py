@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.core import Method, State, Task
-from cosmic_tta.errors import InputError, SnapshotError
+from cosmic_tta.disk import write_whole
+from cosmic_tta.errors import InputError, SnapshotError, StorageError
 from cosmic_tta.parameters import values
 from cosmic_tta.state import arrays_digest, state_arrays, state_digest
 
-FORMAT = 3
+FORMAT = 4
 S = TypeVar("S", bound=State)
 
 
-def _header(method: Method[Any], state: State) -> dict[str, Any]:
+def describe(method: Method[Any], state: State) -> dict[str, Any]:
+    """Return what a state is of, ready for JSON: all that must be the same where it is loaded."""
     task = state.task
     support = getattr(method, "support", None)
     return {
@@ -50,31 +51,12 @@ def save(file: str | os.PathLike[str], method: Method[S], state: S) -> None:
 
     method.check_state(state)
     path = Path(file)
-    header = {"cosmic_tta": json.dumps(_header(method, state), ensure_ascii=False)}
+    header = {"cosmic_tta": json.dumps(describe(method, state), ensure_ascii=False)}
     content = to_bytes(state_arrays(state), header)
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex}.unfinished")
     try:
-        with open(unfinished, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        unfinished.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise SnapshotError(f"cannot write {str(path)!r}: {error.strerror}.") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, where the system knows how."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        write_whole(path, content)
+    except StorageError as error:
+        raise SnapshotError(str(error)) from error
 
 
 def load(file: str | os.PathLike[str], method: Method[S], task: Task) -> S:
@@ -86,19 +68,29 @@ def load(file: str | os.PathLike[str], method: Method[S], task: Task) -> S:
         state = method.init(task)
     except (MemoryError, InputError) as error:
         raise SnapshotError(f"{str(file)!r} cannot be loaded: {error}") from error
-    _refuse_differences(file, header, _header(method, state))
+    refuse_differences(f"{str(file)!r}", header, describe(method, state))
+    check_arrays(file, arrays, state)
+    if arrays_digest(arrays) != header["digest"]:
+        raise SnapshotError(f"{str(file)!r} is damaged: its contents do not match their checksum.")
+    fill(file, state, arrays)
+    return state
+
+
+def check_arrays(file: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], state: State) -> None:
+    """Refuse arrays that are not those of a state just made: by name, type, shape, and numbers that are none."""
     expected = state_arrays(state)
     if set(arrays) != set(expected):
         raise SnapshotError(f"{str(file)!r} holds the arrays {sorted(arrays)}; expected {sorted(expected)}.")
     for name, array in arrays.items():
         _check_array(file, name, array, expected[name])
-    if arrays_digest(arrays) != header["digest"]:
-        raise SnapshotError(f"{str(file)!r} is damaged: its contents do not match their checksum.")
+
+
+def fill(file: str | os.PathLike[str], state: State, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Put checked arrays into a state just made, and refuse what no stream can leave behind."""
     _fill(state, arrays)
     for name, array in arrays.items():
         if name.endswith(".sample") and (array >= state.seen).any():
             raise SnapshotError(f"{str(file)!r} is damaged: {name} speaks of samples that never came.")
-    return state
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -126,7 +118,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return header, arrays
 
 
-def _refuse_differences(file: str | os.PathLike[str], stored: dict[str, Any], wanted: dict[str, Any]) -> None:
+def refuse_differences(what: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse what was made for another method, other parameters, classes, texts or encoders, naming what differs."""
     names = {"text": "class texts", "support": "support set"}
     differ = []
     for key, value in wanted.items():
@@ -142,7 +135,7 @@ def _refuse_differences(file: str | os.PathLike[str], stored: dict[str, Any], wa
         else:
             differ.append(f"{key} is {stored.get(key)!r} there, {value!r} here")
     if differ:
-        raise SnapshotError(f"{str(file)!r} belongs to something else: {'; '.join(differ)}.")
+        raise SnapshotError(f"{what} belongs to something else: {'; '.join(differ)}.")
 
 
 def _class_difference(stored: list[str], wanted: list[str]) -> str:
@@ -166,7 +159,7 @@ def _check_array(file: str | os.PathLike[str], name: str, array: NDArray[Any], e
         raise SnapshotError(f"{str(file)!r} is damaged: {name} has NaN or infinity.")
 
 
-def _fill(state: Any, arrays: dict[str, NDArray[Any]], prefix: str = "") -> None:
+def _fill(state: Any, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> None:
     for part in fields(state):
         if part.metadata.get("derived"):
             continue

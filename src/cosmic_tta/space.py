@@ -13,7 +13,7 @@ from cosmic_tta.cache import ClassCache
 from cosmic_tta.core import DERIVED
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.hyperclass import Attention, Centring, ClassMemory, HyperClasses
-from cosmic_tta.ops import Array, Ints, dots, unit
+from cosmic_tta.ops import Array, Ints, by_place, dots, unit
 from cosmic_tta.similarity import Similarity, is_kept
 
 
@@ -218,6 +218,54 @@ class Space:
             if self.rule.kind == "attention":
                 nodes.meet(self.rule, self.memory)
             self.nodes = nodes
+
+    def carried(self, rule: Centring, places: Ints, texts: Array | None, before: Array | None, cosine: bool) -> Space:
+        """Return the space of other classes; `texts` [K, D] are their nodes in the graph, `before` the old ones'."""
+        old, new = len(self.memory.cache.count), len(places)
+        memory = self.memory.carried(rule, self.rule, places)
+        space = Space(memory, self.hyper, self.moved[:0].copy(), self.was[:0].copy(), self.mixed[:0].copy(), rule)
+        empty = np.zeros_like(memory.cache.slots[:, 0]) if rule.text is None else rule.text
+        if len(self.mixed):
+            space.mixed = by_place(self.mixed, places)
+            if rule.text is not None:
+                space.mixed[places < 0, -1] = 1
+        elif rule.kind == "attention" and len(self.was):  # all of them: see `settle`
+            space.moved, space.was = np.arange(new), np.where((places < 0)[:, None], empty, by_place(self.was, places))
+        elif len(self.was):
+            at = np.full(old, -1, np.int64)
+            at[places[places >= 0]] = np.flatnonzero(places >= 0)
+            stays = at[self.moved] >= 0
+            space.moved, space.was = at[self.moved][stays], self.was[stays].copy()
+        if len(self.hyper):
+            space.hyper = self._carried_hyper(space, places, texts, before, cosine)
+        return space
+
+    def _carried_hyper(
+        self, space: Space, places: Ints, texts: Array | None, before: Array | None, cosine: bool
+    ) -> HyperClasses:
+        """Return the hyper-classes of the last graph, for another space's classes."""
+        old, new = len(self.memory.cache.count), len(places)
+        held = np.flatnonzero(places >= 0)
+        if (
+            old == new
+            and np.array_equal(places, np.arange(old))
+            and (texts is None or before is None or np.array_equal(texts, before))
+        ):
+            return self.hyper
+        if space.memory.nodes is None:
+            visual = space._nodes_then()[1] if len(space.mixed) else space.was
+        else:
+            visual = space.memory.nodes.copy()
+            visual[space.moved] = space.was
+        if texts is None or before is None:
+            nodes, features, changed = np.full(old, -1, np.int64), visual, np.zeros(new, bool)
+            nodes[places[held]] = held
+            return self.hyper.carried(nodes, features, changed, cosine=cosine)
+        nodes = np.full(2 * old, -1, np.int64)
+        nodes[places[held]], nodes[old + places[held]] = held, new + held
+        changed = np.zeros(2 * new, bool)
+        changed[held] = (texts[held] != before[places[held]]).any(axis=1)
+        return self.hyper.carried(nodes, np.concatenate([texts, visual]), changed, cosine=cosine)
 
     def validate(self) -> None:
         """Refuse nodes of before that cannot be."""

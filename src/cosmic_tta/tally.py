@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cosmic_tta.core import Task
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.kernel import COMPILED
-from cosmic_tta.ops import Array, Ints, as_float32, unit
+from cosmic_tta.ops import Array, Ints, as_float32, by_place, unit
 
 TOGETHER = 16  # samples that enter class sums at once, about as fast as one would
 
@@ -61,6 +61,14 @@ class Space:
         # A dimension that never varies is not blown up beyond a thousandfold.
         quiet = np.maximum(variance, 1e-6 * average)
         self.draft_scale = as_float32(np.sqrt(average / quiet)) if average > 0 else np.ones_like(self.scale)
+
+    def copy(self) -> Space:
+        """Return the same, in arrays of its own."""
+        return Space(*(getattr(self, part.name).copy() for part in fields(self)))
+
+    def forget_draft(self) -> None:
+        """Draft what is in use."""
+        self.draft_centre, self.draft_scale = self.centre.copy(), self.scale.copy()
 
     def adopt(self) -> None:
         """Use what was drafted."""
@@ -135,6 +143,16 @@ class Tally:
         self.number += float(weights.sum())
         for sums, rows in zip(self.spaces(), features, strict=True):
             sums.total += weights @ rows
+
+    def carried(self, places: Ints, task: Task) -> Tally:
+        """Return the tally of other classes: what all samples add up to stays."""
+        tally = Tally.empty(task)
+        tally.mass, tally.square = by_place(self.mass, places), by_place(self.square, places)
+        tally.number, tally.late = self.number, self.late
+        tally.waiting = np.ascontiguousarray(by_place(self.waiting.T, places).T)
+        for mine, its in zip(tally.spaces(), self.spaces(), strict=True):
+            mine.classes, mine.total, mine.waiting = by_place(its.classes, places), its.total.copy(), its.waiting.copy()
+        return tally
 
     def fade(self, share: float) -> None:
         """Let the samples count for less."""

@@ -13,69 +13,18 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 
 from cosmic_tta.balance import dominance, ramp, tilt, unevenness
-from cosmic_tta.core import Method, Prediction, Sample, State, Task
-from cosmic_tta.errors import SnapshotError
+from cosmic_tta.core import Method, Prediction, Sample, Task
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.likelihood import Likelihood, Model
-from cosmic_tta.ops import Array, as_float32, dots, softmax
+from cosmic_tta.means import BLOCK, IDLE, BayesMeansState, blocks, carry, grow
+from cosmic_tta.ops import Array, Ints, as_float32, dots, softmax
 from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.tally import Space, Tally, heaviest
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
-IDLE = len(ANNEALING)
 PATIENCE = 5.0  # samples a class before anything is made of how seldom the class means differ from zero-shot
 LEAST_NEED = 0.02  # of their trust, that the class means always keep
 EVENED = 0.82  # class means under a shift make zero-shot's classes more even than this; in an uneven stream they do not
-BLOCK = 16  # kept samples whose labels lie together
-
-
-@dataclass
-class BayesMeansState(State):
-    """The kept samples in a ring, the tally that answers, and what a sweep is drafting."""
-
-    clip: Space
-    aux: Space | None
-    prior: Array  # [M, K] log-probability of each kept sample before any class mean spoke
-    label: Array  # [M / 16, K, 16] its soft self-label z; sixteen samples' lie together class by class, to be read so
-    live: Tally  # of all samples
-    frozen: Tally  # of those that left the ring
-    reference: Tally  # of a sweep's last whole pass
-    clip_likelihood: Likelihood  # what that one says, in full trust
-    aux_likelihood: Likelihood | None
-    draft: Tally  # of a sweep's pass under way
-    moment0: float  # sum of the weights behind the spaces' moments
-    zero_shot_mass: Array  # [K] sum of zero-shot probabilities
-    prior_mass: Array  # [K] sum of exp(prior)
-    recent: Array  # [K] class mix of the last few samples
-    same: float  # samples that followed the recent mix ...
-    trials: float  # ... out of so many
-    odds: float  # log-odds that the stream is correlated at all
-    verdict_mass: Array  # [K] sum of what the class means would say if nothing held them back
-    differed: float  # samples of which they say otherwise than zero-shot ...
-    judged: float  # ... out of so many
-    next_sweep: int
-    sweep: int  # the pass under way; IDLE between sweeps
-    cursor: int  # rows of the ring that this pass has done
-    relabelled: int  # rows that the last step labelled anew
-
-    def validate(self) -> None:
-        """Refuse a sweep that cannot be under way."""
-        super().validate()
-        kept = min(self.seen, len(self.prior))
-        if len(self.label) != _blocks(len(self.prior)):
-            raise SnapshotError("the saved state has samples without a label; the file is damaged.")
-        if not 0 <= self.differed <= self.judged:
-            raise SnapshotError("the saved state has counted what cannot be; the file is damaged.")
-        if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept and self.trials > 0 and abs(self.odds) <= 30):
-            raise SnapshotError("the saved state is in a sweep that cannot be; the file is damaged.")
-
-    def spaces(self) -> tuple[Space, ...]:
-        """The spaces that there are."""
-        return (self.clip,) if self.aux is None else (self.clip, self.aux)
-
-    def likelihoods(self) -> tuple[Likelihood, ...]:
-        """What the reference says in each of them."""
-        return (self.clip_likelihood,) if self.aux_likelihood is None else (self.clip_likelihood, self.aux_likelihood)
 
 
 class Mood(NamedTuple):
@@ -130,7 +79,7 @@ class BayesMeans(Method[BayesMeansState]):
             clip=Space.empty(items, task.dim),
             aux=None if task.aux_dim is None else Space.empty(items, task.aux_dim),
             prior=np.zeros((items, classes), np.float32),
-            label=np.zeros((_blocks(items), classes, BLOCK), np.float32),
+            label=np.zeros((blocks(items), classes, BLOCK), np.float32),
             live=Tally.empty(task),
             frozen=Tally.empty(task),
             reference=Tally.empty(task),
@@ -148,10 +97,18 @@ class BayesMeans(Method[BayesMeansState]):
             differed=PATIENCE * classes * self.apart,
             judged=PATIENCE * classes,
             next_sweep=self.first_sweep,
+            slot=0,
+            held=0,
             sweep=IDLE,
             cursor=0,
             relabelled=0,
         )
+
+    def _carry(self, state: BayesMeansState, task: Task, places: Ints) -> BayesMeansState:
+        carried = self._init(task)
+        if carry(state, carried, places, growing=not self.items_per_class) and carried.seen:
+            carried.next_sweep = min(carried.next_sweep, max(carried.seen + 1, self.first_sweep))
+        return carried
 
     def _predict(self, state: BayesMeansState, sample: Sample, *, learn: bool) -> Prediction:
         task, live = state.task, state.live
@@ -282,11 +239,12 @@ class BayesMeans(Method[BayesMeansState]):
     ) -> None:
         """Count the sample in and put it into the ring; what it pushes out goes on counting, frozen."""
         if not self.items_per_class:
-            _grow(state)
-        slot = state.seen % len(state.prior)
+            grow(state)
+        slot = state.slot
         passed = state.sweep != IDLE and slot < state.cursor  # a pass under way has done this slot already
         mass = state.live.mass
-        if state.seen >= len(state.prior):
+        full = state.held == len(state.prior)
+        if full:
             old = as_float32(state.label[slot // BLOCK, :, slot % BLOCK])[None]
             weight = self._weights(mass, old, mood)
             left = tuple(space.drafted(space.kept[slot])[None] for space in state.spaces())
@@ -297,6 +255,8 @@ class BayesMeans(Method[BayesMeansState]):
         for space, x in zip(state.spaces(), raw, strict=True):
             space.keep(slot, x, float(weight[0]))
         state.moment0 += float(weight[0])
+        state.held += not full
+        state.slot = (slot + 1) % len(state.prior) if self.items_per_class else state.held
         state.prior[slot], state.label[slot // BLOCK, :, slot % BLOCK] = prior, label
         state.prior_mass = state.prior_mass + softmax(prior)
         state.live.add(label[None], tuple(x[None] for x in features), weight)
@@ -312,10 +272,10 @@ class BayesMeans(Method[BayesMeansState]):
             state.sweep, state.cursor = 0, 0
             state.frozen.fade(self.remember)
             state.draft.become(state.frozen)
-            if state.seen < len(state.prior):  # what left the ring can't be standardised anew
+            if state.held == number:  # what left the ring can't be standardised anew
                 for space in state.spaces():
                     space.fit(number, state.moment0, self.variance_prior)
-        kept = min(number, len(state.prior))
+        kept = state.held
         budget = self.rows_per_step or inf
         state.relabelled = 0
         while state.sweep != IDLE and budget > 0:
@@ -365,10 +325,10 @@ class BayesMeans(Method[BayesMeansState]):
         self, state: BayesMeansState, sample: Sample, answer: int, reliability: dict[str, float], bias: Array
     ) -> Callable[[], Explanation]:
         # The state goes on changing: what the explanation needs of it is copied now.
-        names, kept = state.task.class_names, min(state.seen, len(state.prior))
-        weight = state.label[: _blocks(kept), answer].ravel()[:kept]
+        names, kept = state.task.class_names, state.held
+        weight = state.label[: blocks(kept), answer].ravel()[:kept]
         slots = heaviest(weight, 8)
-        newest = slots + (state.seen - 1 - slots) // max(len(state.prior), 1) * len(state.prior)
+        newest = state.seen - 1 - (state.slot - 1 - slots) % max(len(state.prior), 1)
         near = weight[slots] * (state.clip.kept[slots] @ sample.plain)
         mass = state.live.mass.copy()
         return lambda: Explanation(
@@ -377,19 +337,3 @@ class BayesMeans(Method[BayesMeansState]):
             class_mass=dict(zip(names, mass.tolist(), strict=True)),
             bias=dict(zip(names, bias.tolist(), strict=True)),
         )
-
-
-def _blocks(items: int) -> int:
-    return -(-items // BLOCK)
-
-
-def _grow(state: BayesMeansState) -> None:
-    """Make room for one sample more where all are kept: twice as much as there was."""
-    if state.seen == len(state.prior):
-        room = max(64, state.seen)
-        for space in state.spaces():
-            space.kept = np.concatenate([space.kept, np.zeros((room, space.kept.shape[1]), np.float32)])
-        classes = state.prior.shape[1]
-        state.prior = np.concatenate([state.prior, np.zeros((room, classes), np.float32)])
-        more = np.zeros((_blocks(len(state.prior)) - len(state.label), classes, BLOCK), np.float32)
-        state.label = np.concatenate([state.label, more])

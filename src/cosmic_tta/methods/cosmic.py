@@ -21,7 +21,7 @@ from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.fusion import ClassSums, Referee, Trust, combine, cosine_without
 from cosmic_tta.graph import Density, grown_threshold
 from cosmic_tta.hyperclass import CentreKind, Centring, HyperClasses, Nearest, Rounding, Score
-from cosmic_tta.ops import Array, Bools, Fused, as_float32, class_probabilities, confident_look, fuse, joint_look
+from cosmic_tta.ops import Array, Bools, Fused, Ints, as_float32, class_probabilities, confident_look, fuse, joint_look
 from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.presets import OFFICIAL, PAPER
 from cosmic_tta.space import Answer, Nodes, Offer, Space
@@ -140,6 +140,16 @@ class Cosmic(Method[CosmicState]):
         afv.prepare(None, self.cosine)
         sums = None if trust is None else ClassSums.empty(task.classes, task.aux_dim)
         return CosmicState(task, seen=0, css=css, afv=afv, trust=trust, aux_sums=sums)
+
+    def _carry(self, state: CosmicState, task: Task, places: Ints) -> CosmicState:
+        carried = self._init(task)
+        carried.seen = state.seen
+        carried.css = state.css.carried(carried.css.rule, places, task.text, state.task.text, self.cosine)
+        if state.afv is not None and carried.afv is not None:
+            carried.afv = state.afv.carried(carried.afv.rule, places, None, None, self.cosine)
+        carried.trust = None if state.trust is None else state.trust.carried(places)
+        carried.aux_sums = None if state.aux_sums is None else state.aux_sums.carried(places)
+        return carried
 
     def _predict(self, state: CosmicState, sample: Sample, *, learn: bool) -> Prediction:
         answer = self._advance(state, sample) if learn and self._at_once else None

@@ -14,7 +14,7 @@ import numpy as np
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.hyperclass import Centring, ClassMemory
-from cosmic_tta.ops import Array, class_probabilities, confident_look, dots
+from cosmic_tta.ops import Array, Ints, class_probabilities, confident_look, dots
 from cosmic_tta.parameters import LARGE, param
 
 
@@ -42,6 +42,10 @@ class Dmn(Method[DmnState]):
 
     def _init(self, task: Task) -> DmnState:
         return DmnState(task, seen=0, memory=ClassMemory.empty(task.classes, self.shots, task.dim, self._rule(task)))
+
+    def _carry(self, state: DmnState, task: Task, places: Ints) -> DmnState:
+        memory = state.memory.carried(self._rule(task), self._rule(state.task), places)
+        return DmnState(task, seen=state.seen, memory=memory)
 
     def _rule(self, task: Task) -> Centring:
         return Centring("attention", sharpness=self.attention_beta, text=task.unit_text)

@@ -16,7 +16,18 @@ from cosmic_tta.cache import ClassCache
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.ops import Array, affinity, confident_views, dots, entropy, logits_entropy, softmax, unit
+from cosmic_tta.ops import (
+    Array,
+    Ints,
+    affinity,
+    by_place,
+    confident_views,
+    dots,
+    entropy,
+    logits_entropy,
+    softmax,
+    unit,
+)
 from cosmic_tta.parameters import LARGE, param
 
 
@@ -71,6 +82,16 @@ class Tda(Method[TdaState]):
             positive=ClassCache.empty(classes, self.shots, task.dim),
             negative=ClassCache.empty(classes, shots, task.dim),
             against=np.zeros((classes, shots, classes), np.float32),
+        )
+
+    def _carry(self, state: TdaState, task: Task, places: Ints) -> TdaState:
+        against = by_place(state.against, places)  # [K, L, old K]
+        return TdaState(
+            task,
+            seen=state.seen,
+            positive=state.positive.carried(places),
+            negative=state.negative.carried(places),
+            against=np.moveaxis(by_place(np.moveaxis(against, 2, 0), places), 0, 2).copy(),
         )
 
     def _predict(self, state: TdaState, sample: Sample, *, learn: bool) -> Prediction:

@@ -6,7 +6,7 @@ Zhang et al., "Tip-Adapter: Training-free Adaption of CLIP for Few-shot Classifi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from cosmic_tta.core import Method, Prediction, Sample, State, Support, Task
 from cosmic_tta.errors import InputError, ParameterError
 from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.ops import Array, affinity, softmax
+from cosmic_tta.ops import Array, Ints, affinity, softmax
 from cosmic_tta.parameters import LARGE, param
 
 
@@ -55,6 +55,17 @@ class TipAdapter(Method[State]):
                 f"this task has the classes 0 to {task.classes - 1}."
             )
         return State(task, seen=0)
+
+    def _for_classes(self, places: Ints) -> TipAdapter:
+        """Return the method with the support of other classes: rows of a class that is gone go with it."""
+        support = self._support
+        held = np.flatnonzero(places >= 0)
+        labels = np.full(max(int(support.labels.max()), int(places.max())) + 1, -1, np.int64)
+        labels[places[held]] = held
+        stays = labels[support.labels] >= 0
+        if not stays.any():
+            raise InputError("the support has samples of none of these classes; a new stream needs a new support.")
+        return replace(self, support=Support(support.features[stays], labels[support.labels[stays]]))
 
     @property
     def _support(self) -> Support:

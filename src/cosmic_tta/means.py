@@ -1,0 +1,169 @@
+"""What `bayes_means` has learned from a stream, and how it is carried over to other classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosmic_tta.core import State, Task
+from cosmic_tta.errors import SnapshotError
+from cosmic_tta.likelihood import Likelihood
+from cosmic_tta.ops import Array, Ints, as_float32, by_place, dots, softmax
+from cosmic_tta.tally import Space, Tally
+
+IDLE = 4  # passes of a sweep; a sweep that has done them all is over
+BLOCK = 16  # kept samples whose labels lie together
+
+
+@dataclass
+class BayesMeansState(State):
+    """The kept samples in a ring, the tally that answers, and what a sweep is drafting."""
+
+    clip: Space
+    aux: Space | None
+    prior: Array  # [M, K] log-probability of each kept sample before any class mean spoke
+    label: Array  # [M / 16, K, 16] its soft self-label z; sixteen samples' lie together class by class, to be read so
+    live: Tally  # of all samples
+    frozen: Tally  # of those that left the ring
+    reference: Tally  # of a sweep's last whole pass
+    clip_likelihood: Likelihood  # what that one says, in full trust
+    aux_likelihood: Likelihood | None
+    draft: Tally  # of a sweep's pass under way
+    moment0: float  # sum of the weights behind the spaces' moments
+    zero_shot_mass: Array  # [K] sum of zero-shot probabilities
+    prior_mass: Array  # [K] sum of exp(prior)
+    recent: Array  # [K] class mix of the last few samples
+    same: float  # samples that followed the recent mix ...
+    trials: float  # ... out of so many
+    odds: float  # log-odds that the stream is correlated at all
+    verdict_mass: Array  # [K] sum of what the class means would say if nothing held them back
+    differed: float  # samples of which they say otherwise than zero-shot ...
+    judged: float  # ... out of so many
+    next_sweep: int
+    slot: int  # of the ring that the next sample takes
+    held: int  # samples in the ring: those before the slot, or all
+    sweep: int  # the pass under way; IDLE between sweeps
+    cursor: int  # rows of the ring that this pass has done
+    relabelled: int  # rows that the last step labelled anew
+
+    def validate(self) -> None:
+        """Refuse a sweep that cannot be under way."""
+        super().validate()
+        room, kept = len(self.prior), self.held
+        where = self.slot == kept if kept < room else 0 <= self.slot <= room
+        if not (0 <= kept <= min(self.seen, room) and where):
+            raise SnapshotError("the saved ring of samples contradicts itself; the file is damaged.")
+        if len(self.label) != blocks(len(self.prior)):
+            raise SnapshotError("the saved state has samples without a label; the file is damaged.")
+        if not 0 <= self.differed <= self.judged:
+            raise SnapshotError("the saved state has counted what cannot be; the file is damaged.")
+        if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept and self.trials > 0 and abs(self.odds) <= 30):
+            raise SnapshotError("the saved state is in a sweep that cannot be; the file is damaged.")
+
+    def spaces(self) -> tuple[Space, ...]:
+        """The spaces that there are."""
+        return (self.clip,) if self.aux is None else (self.clip, self.aux)
+
+    def likelihoods(self) -> tuple[Likelihood, ...]:
+        """What the reference says in each of them."""
+        return (self.clip_likelihood,) if self.aux_likelihood is None else (self.clip_likelihood, self.aux_likelihood)
+
+
+def carry(state: BayesMeansState, carried: BayesMeansState, places: Ints, *, growing: bool) -> bool:
+    """Carry what was learned over to a fresh state of other classes, and say whether they are others at all.
+
+    Args:
+        state: what was learned.
+        carried: a fresh state of the new task, which is filled.
+        places: [K] the place of each new class among the old ones; -1 for one that is new.
+        growing: all samples are kept, however many.
+    """
+    task = carried.task
+    carried.seen, carried.moment0, carried.same = state.seen, state.moment0, state.same
+    carried.trials, carried.odds, carried.next_sweep = state.trials, state.odds, state.next_sweep
+    carried.live, carried.frozen = state.live.carried(places, task), state.frozen.carried(places, task)
+    carried.clip, carried.aux = state.clip.copy(), None if state.aux is None else state.aux.copy()
+    carried.zero_shot_mass = by_place(state.zero_shot_mass, places)
+    carried.verdict_mass = by_place(state.verdict_mass, places)
+    carried.differed, carried.judged = state.differed, state.judged
+    carried.prior_mass, carried.recent = by_place(state.prior_mass, places), by_place(state.recent, places)
+    rows = np.arange(len(state.prior))
+    labels = state.label[rows // BLOCK, :, rows % BLOCK]  # [M, K]
+    same = len(places) == state.task.classes and bool((places >= 0).all())
+    if same and np.array_equal(task.text, state.task.text[places]):
+        # The same classes in some order: a sweep under way goes on.
+        carried.slot, carried.held = state.slot, state.held
+        carried.sweep, carried.cursor = state.sweep, state.cursor
+        carried.relabelled = state.relabelled
+        carried.reference, carried.draft = state.reference.carried(places, task), state.draft.carried(places, task)
+        carried.clip_likelihood = state.clip_likelihood.carried(places)
+        carried.aux_likelihood = None if state.aux_likelihood is None else state.aux_likelihood.carried(places)
+        carried.prior = np.ascontiguousarray(state.prior[:, places])
+        carried.label = np.ascontiguousarray(state.label[:, places])
+        return False
+    _carry_ring(state, carried, places, labels, growing=growing)
+    return True
+
+
+def _carry_ring(
+    state: BayesMeansState, carried: BayesMeansState, places: Ints, labels: Array, *, growing: bool
+) -> None:
+    """Put the kept samples into a ring for other classes; a sweep labels them anew from the next sample on."""
+    task, room = carried.task, len(state.prior if growing else carried.prior)
+    order = (state.slot - state.held + np.arange(state.held)) % max(len(state.prior), 1)  # the oldest first
+    known, new = places >= 0, places < 0
+    label = by_place(labels[order].T, places).T  # [held, K]
+    sure = label.sum(axis=1, keepdims=True)
+    label = np.where(sure > 1e-6, label / np.maximum(sure, np.float32(1e-6)), known / max(int(known.sum()), 1))
+    clip = state.clip.kept[order]
+    before, zero_shot = _zero_shot(state.task, clip), _zero_shot(task, clip)
+    # What a stream's course said of a sample stays; what zero-shot says is of the classes that there are now.
+    course = by_place((state.prior[order] - np.log(before + np.float32(1e-30))).T, places).T
+    prior = np.log(zero_shot + np.float32(1e-30)) + course
+    carried.zero_shot_mass[new] = carried.verdict_mass[new] = zero_shot.sum(axis=0)[new]
+    carried.prior_mass[new] = softmax(prior).sum(axis=0)[new] if len(prior) else 0
+    total = carried.recent.sum()
+    carried.recent = carried.recent / total if total > 0 else np.full_like(carried.recent, 1 / task.classes)
+
+    gone = max(0, state.held - room)
+    for space in carried.spaces():
+        space.forget_draft()
+    if gone:  # of a smaller ring: they go on counting, frozen
+        left = tuple(space.standard(space.kept[order[:gone]]) for space in carried.spaces())
+        carried.frozen.settle()
+        carried.frozen.add(as_float32(label[:gone]), left, np.ones(gone, np.float32))
+    stays = order[gone:]
+    carried.held = len(stays)
+    carried.slot = carried.held if growing else carried.held % room
+    for space in carried.spaces():
+        kept = np.zeros((room, space.kept.shape[1]), np.float32)
+        kept[: len(stays)] = space.kept[stays]
+        space.kept = kept
+    carried.prior = np.zeros((room, task.classes), np.float32)
+    carried.prior[: len(stays)] = prior[gone:]
+    carried.label = np.zeros((blocks(room), task.classes, BLOCK), np.float32)
+    rows = np.arange(len(stays))
+    carried.label[rows // BLOCK, :, rows % BLOCK] = label[gone:]
+
+
+def _zero_shot(task: Task, rows: Array) -> Array:
+    """Return the zero-shot probabilities of samples [n, D], [n, K]."""
+    return softmax(np.float32(task.logit_scale) * dots(task.unit_text, rows))
+
+
+def blocks(items: int) -> int:
+    """How many blocks of labels so many samples take."""
+    return -(-items // BLOCK)
+
+
+def grow(state: BayesMeansState) -> None:
+    """Make room for one sample more where all are kept: twice as much as there was."""
+    if state.held == len(state.prior):
+        room = max(64, state.held)
+        for space in state.spaces():
+            space.kept = np.concatenate([space.kept, np.zeros((room, space.kept.shape[1]), np.float32)])
+        classes = state.prior.shape[1]
+        state.prior = np.concatenate([state.prior, np.zeros((room, classes), np.float32)])
+        more = np.zeros((blocks(len(state.prior)) - len(state.label), classes, BLOCK), np.float32)
+        state.label = np.concatenate([state.label, more])
