@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export CFLAGS := $(CFLAGS) -Werror
 KERNEL := setup.py $(wildcard kernel/*.c kernel/*.h)
 
-.PHONY: demo test test-plain torture lint format bench asan docs dist clean
+.PHONY: demo test test-plain torture torture-service soak lint format bench asan docs dist clean
 
 demo: .venv/reported
 	$(BIN)/cosmic demo
@@ -43,6 +43,18 @@ format: .venv/linted
 
 bench: .venv/tested
 	$(BIN)/cosmic bench --large
+
+# The service: killed under load, crowded, sent spoiled pictures, held to its description.
+torture: torture-service
+torture-service: .venv/tested
+	$(BIN)/python tools/torture_service.py kills
+	$(BIN)/python tools/torture_service.py load
+	$(BIN)/python tools/torture_service.py pictures
+	$(BIN)/python tools/torture_service.py description
+
+# The service, busy for ten minutes: its memory stays flat.
+soak: .venv/tested
+	$(BIN)/python tools/torture_service.py soak
 
 docs: .venv/documented
 	$(BIN)/mkdocs build --strict --site-dir site

@@ -21,6 +21,7 @@ from cosmic_tta.commands import (
     paper,
     prediction,
     reporting,
+    serving,
     sweeping,
 )
 from cosmic_tta.errors import CosmicError
@@ -38,6 +39,7 @@ app.command(name="eval")(evaluation.evaluate_packs)
 app.command(name="sweep")(sweeping.sweep_grid)
 app.command(name="paper")(paper.paper)
 app.command(name="report")(reporting.report)
+app.command(name="serve")(serving.serve)
 app.command(name="methods")(listing.methods)
 app.add_typer(datasets.datasets_app, name="datasets")
 app.command(name="encoders")(encoders.encoders)
