@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 import pytest
 
-from cosmic_tta import METHODS, Method, Prediction, Sample, State, Task, ZeroShot, make_method
-from cosmic_tta.contracts import CHECKS, ContractError, check_method
+from cosmic_tta import METHODS, Method, Prediction, Sample, State, Task, ZeroShot
+from cosmic_tta.contracts import CHECKS, ContractError, check_method, ready
 from cosmic_tta.ops import Array, softmax
-from cosmic_tta.packs import FeaturePack
 
 SPECS = [f"{name}@{preset}" for name, kind in METHODS.items() for preset in kind.presets]
 VARIANTS: list[dict[str, Any]] = [
@@ -23,32 +21,40 @@ VARIANTS: list[dict[str, Any]] = [
         ("degeneracy", 2, "exponential", "always", True),
     ]
 ]
+
+
+def needs_tower(spec: str) -> bool:
+    return "tower" in METHODS[spec.split("@", maxsplit=1)[0]].needs
+
+
+FEWER: dict[str, dict[str, Any]] = {"difftpt@default": {"steps_each": 2}}  # its steps take the time
 CENTRES = ["mean", "attention", "ema", "ema_all"]
 
 
-def maker(spec: str, **parameters: Any) -> Callable[[FeaturePack], Method[Any]]:
-    def make(pack: FeaturePack) -> Method[Any]:
-        needs = METHODS[spec.split("@", maxsplit=1)[0]].needs
-        return make_method(spec, **parameters, **({"support": pack.support()} if "support" in needs else {}))
-
-    return make
-
-
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", [pytest.param(s, marks=pytest.mark.torch if needs_tower(s) else ()) for s in SPECS])
 def test_contract(spec: str, check: str) -> None:
-    CHECKS[check](maker(spec))
+    if needs_tower(spec):
+        pytest.importorskip("torch")
+    CHECKS[check](ready(spec, **FEWER.get(spec, {})))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("check", ["snapshot_continues", "peek_changes_nothing", "steps_equal_one_by_one"])
+def test_a_context_that_is_carried_over_keeps_the_contract(check: str) -> None:
+    pytest.importorskip("torch")
+    CHECKS[check](ready("tpt", carry_over=True))
 
 
 @pytest.mark.parametrize("parameters", VARIANTS, ids=lambda p: "-".join(map(str, p.values())))
 def test_every_graph_score_and_schedule_keeps_the_contract(parameters: dict[str, Any]) -> None:
-    check_method(maker("cosmic", **parameters))
+    check_method(ready("cosmic", **parameters))
 
 
 @pytest.mark.parametrize("aux_centre", CENTRES)
 @pytest.mark.parametrize("centre", CENTRES)
 def test_every_kind_of_centre_keeps_the_contract(centre: str, aux_centre: str) -> None:
-    make = maker("cosmic", centre=centre, aux_centre=aux_centre)
+    make = ready("cosmic", centre=centre, aux_centre=aux_centre)
     for check in ("snapshot_continues", "peek_changes_nothing", "steps_equal_one_by_one", "one_class"):
         CHECKS[check](make)
 

@@ -15,7 +15,7 @@ import pytest
 from cosmic_tta.charts import Outcome
 from cosmic_tta.cli import main
 from cosmic_tta.experiments import EXPERIMENTS, Context, run_experiment
-from cosmic_tta.experiments import context as context_module
+from cosmic_tta.experiments import embedded as embedded_module
 from cosmic_tta.experiments.benchmarks import backbone_of, set_of
 from cosmic_tta.experiments.published import data, figure, pair
 from cosmic_tta.packs import FeaturePack
@@ -229,21 +229,21 @@ def test_the_embedded_stream_is_made_once(monkeypatch: pytest.MonkeyPatch, small
         calls.append(images)
         return small
 
-    monkeypatch.setattr(context_module, "shifted_pack", encode)
-    context_module.embedded_pack.cache_clear()
+    monkeypatch.setattr(embedded_module, "shifted_pack", encode)
+    embedded_module.embedded_pack.cache_clear()
     context = Context(seeds=(0,))
     assert context.first is context.first is small
     assert len(calls) == 1
     assert context.run("tda", small) is context.run("tda", small)
     assert context.run("tda", small, 1) is not context.run("tda", small)
     assert context.run("tda", small, shots=2) is not context.run("tda", small)
-    context_module.embedded_pack.cache_clear()
+    embedded_module.embedded_pack.cache_clear()
 
 
 def test_embedded_photographs_have_views() -> None:
-    pack = context_module.embedded_views(6, 3)
+    pack = embedded_module.embedded_views(6, 3)
     assert pack.clip.shape[:2] == (6, 3)
-    np.testing.assert_allclose(pack.clip[:, 0], context_module.embedded_pack(6).clip[:, 0], atol=1e-5)
+    np.testing.assert_allclose(pack.clip[:, 0], embedded_module.embedded_pack(6).clip[:, 0], atol=1e-5)
     assert np.abs(pack.clip[:, 1] - pack.clip[:, 0]).max() > 1e-3
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosmic_tta import METHODS, make_method
+from cosmic_tta import METHODS
+from cosmic_tta.contracts import ready, towered
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.parameters import describe, parse, values
@@ -42,6 +43,7 @@ VALUES: dict[str, Any] = {
     "items_per_class": 2,
     "remember": 1.0,
     "temporal": False,
+    "steps_each": 3,
 }
 ORDER = {
     **dict.fromkeys(("temporal", "gradual", "doubt", "lean"), "class-sequential"),
@@ -54,6 +56,12 @@ CASES = [(kind, name) for kind, method in METHODS.items() for name in describe(m
 @pytest.fixture(scope="module")
 def stream() -> FeaturePack:
     return superclass_pack(4, images=400, dim=16, aux_dim=12, views=20, superclasses=4, members=3, noise=1.5)
+
+
+@pytest.fixture(scope="module")
+def few() -> FeaturePack:
+    """A short stream, for methods that pass the text tower for each image."""
+    return superclass_pack(4, images=12, dim=16, aux_dim=12, views=20, superclasses=4, members=3, noise=1.5)
 
 
 def another(name: str, told: dict[str, Any], now: Any) -> Any:
@@ -79,14 +87,15 @@ def differ(one: Run, other: Run) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_every_parameter_changes_what_comes_out(stream: FeaturePack, kind: str, name: str) -> None:
+def test_every_parameter_changes_what_comes_out(stream: FeaturePack, few: FeaturePack, kind: str, name: str) -> None:
     own = describe(METHODS[kind])
     context = {key: value for key, value in CONTEXT.get(name, {}).items() if key in own}
-    if "support" in METHODS[kind].needs:
-        context["support"] = stream.support()
-    usual = make_method(kind, **context)
+    if "tower" in METHODS[kind].needs:
+        pytest.importorskip("torch")
+        stream = towered(few)
+    usual = ready(kind, **context)(stream)
     value = 1.5 if name == "sweep_ratio" else another(name, own[name], values(usual)[name])
-    other = make_method(kind, **context | {name: value})
+    other = ready(kind, **context | {name: value})(stream)
     order = ORDER.get(name, "shuffle")
     assert differ(score(usual, stream, order=order), score(other, stream, order=order))
 

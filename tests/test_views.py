@@ -99,3 +99,18 @@ def test_odd_sizes(size: tuple[int, int]) -> None:
 def test_wrong_settings(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Views(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_picture_of_the_models_own_size_is_moved_and_never_blurred() -> None:
+    own, model = picture(5, (24, 16)), Preprocessing((16, 24), 16)
+    pixels = np.asarray(own)
+    colours = {tuple(colour) for colour in pixels.reshape(-1, 3).tolist()}
+    views = Views(40).of(own, "key", model)
+    assert len({view.tobytes() for view in views}) > 20
+    for view in views[1:]:
+        assert {tuple(colour) for colour in view.reshape(-1, 3).tolist()} <= colours  # no colour is mixed
+        moves = [view, view[:, ::-1]]
+        inner = [pixels[2 - y : 14 - y, 3 - x : 21 - x] for y in range(-2, 3) for x in range(-3, 4)]
+        assert any(np.array_equal(one[2:14, 3:21], other) for one in moves for other in inner)
+    cropped = Views(2, move=0).of(own, "key", model)[1]
+    assert not {tuple(colour) for colour in cropped.reshape(-1, 3).tolist()} <= colours

@@ -7,10 +7,15 @@ from cosmic_tta.errors import CosmicError
 from cosmic_tta.explanation import Explanation
 from cosmic_tta.methods import METHODS, make_method
 from cosmic_tta.methods.bayes_means import BayesMeans
+from cosmic_tta.methods.cocoop import CoCoop
+from cosmic_tta.methods.coop import Coop
 from cosmic_tta.methods.cosmic import Cosmic
+from cosmic_tta.methods.difftpt import DiffTpt
 from cosmic_tta.methods.dmn import Dmn
 from cosmic_tta.methods.tda import Tda
 from cosmic_tta.methods.tip_adapter import TipAdapter
+from cosmic_tta.methods.tip_adapter_f import TipAdapterF
+from cosmic_tta.methods.tpt import Tpt
 from cosmic_tta.methods.zero_shot import ZeroShot
 
 if TYPE_CHECKING:
@@ -21,8 +26,11 @@ __all__ = [
     "METHODS",
     "BayesMeans",
     "Classifier",
+    "CoCoop",
+    "Coop",
     "Cosmic",
     "CosmicError",
+    "DiffTpt",
     "Dmn",
     "Explanation",
     "Method",
@@ -33,6 +41,8 @@ __all__ = [
     "Task",
     "Tda",
     "TipAdapter",
+    "TipAdapterF",
+    "Tpt",
     "ZeroShot",
     "make_method",
 ]

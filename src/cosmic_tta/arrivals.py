@@ -180,7 +180,8 @@ def open_set(draw: Draw) -> Stream:
     labels = place[draw.labels[order]]
     known = labels != UNKNOWN
     names = tuple(name for name, gone in zip(draw.pack.class_names, out, strict=True) if not gone)
-    pack = replace(draw.pack, class_names=names, text=np.asarray(draw.pack.text)[~out], labels=None)
+    tower = None if draw.pack.tower is None else draw.pack.tower.with_classes(names)
+    pack = replace(draw.pack, class_names=names, text=np.asarray(draw.pack.text)[~out], labels=None, tower=tower)
     note = f"{taken} of {len(out)} classes unknown"
     return draw.stream(order, pack=pack, labels=labels, known=known, counted=known, note=note)
 

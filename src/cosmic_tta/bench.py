@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from importlib.util import find_spec
 from math import log
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +19,9 @@ from typing import Any
 
 from cosmic_tta.bench_data import Settings
 from cosmic_tta.errors import CosmicError, InputError
+from cosmic_tta.kernel import path
 from cosmic_tta.methods import split_name
+from cosmic_tta.prompt_learning import INSTALL
 from cosmic_tta.report import machine, software
 
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -46,6 +49,10 @@ def checked(classes: str, methods: str, **numbers: int) -> Settings:
     for spec in filter(None, map(str.strip, methods.split(","))):
         kind, preset = split_name(spec)
         specs.append(kind.name if preset == "default" else f"{kind.name}@{preset}")
+        if "tower" in kind.needs and find_spec("torch") is None:
+            raise InputError(f"{kind.name} needs torch, not installed: {INSTALL}.")
+        if "checkpoint" in kind.needs:
+            raise InputError(f"{kind.name} is trained before it is timed: cosmic eval shows its time and memory.")
     for option, given in (("--classes", [*map(int, words)]), ("--methods", specs)):
         if len(set(given)) < len(given):
             raise InputError(f"{option} names one twice: {', '.join(map(str, given))}.")
@@ -54,6 +61,15 @@ def checked(classes: str, methods: str, **numbers: int) -> Settings:
 
 def measure(settings: Settings, *, threads: bool, large: bool) -> dict[str, Any]:
     """Measure everything; the result is ready for JSON."""
+    learning = [spec for spec in settings.methods if needs_tower(spec)]
+    settings = replace(settings, methods=tuple(spec for spec in settings.methods if spec not in learning))
+    # Named alone, a method that learns is measured alone: its steps take seconds.
+    alone = bool(learning) and not settings.methods
+    learned = {spec: _answer("learning", replace(settings, methods=(spec,))) for spec in learning}
+    if alone:
+        empty: dict[str, Any] = {"classes": {}, "ratios": {}, "exponents": {}, "path": path(), "textbook": "there"}
+        named = {"machine": machine(), "software": software(), "settings": asdict(settings)}
+        return named | empty | {"learning": learned}
     found = _answer("figures", settings)
     result = {
         "machine": machine(),
@@ -65,12 +81,19 @@ def measure(settings: Settings, *, threads: bool, large: bool) -> dict[str, Any]
         "ratios": {classes: ratios(times) for classes, times in found["classes"].items()},
         "exponents": exponents(found["classes"]),
     }
+    if learned:
+        result["learning"] = learned
     if threads:
         result["threads"] = _answer("threads", settings, os.cpu_count() or 1)
     if large:
         print("10000 classes: one graph of texts and centres", file=sys.stderr, flush=True)
         result["large"] = _answer("large", settings)
     return result
+
+
+def needs_tower(spec: str) -> bool:
+    """Tell whether a method learns through the text tower; it is measured in a process of its own."""
+    return "tower" in split_name(spec)[0].needs
 
 
 def ratios(times: Mapping[str, Any]) -> dict[str, float]:
@@ -143,6 +166,8 @@ def headline(result: Mapping[str, Any]) -> str:
 def tables(result: Mapping[str, Any]) -> list[Table]:
     """Arrange a result for people."""
     figures, exponent = result["classes"], result["exponents"]
+    if not figures:
+        return _learning(result)
     names = list(dict.fromkeys(name for times in figures.values() for name in times if name != "state_mb"))
     grows = [tuple([f"{exponent[name]:.2f}" if name in exponent else "–"] if exponent else []) for name in names]
     times = [(name, *_cells(name, figures.values()), *more) for name, more in zip(names, grows, strict=True)]
@@ -169,7 +194,23 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
         ]
         columns = ("figure", "K", "1 BLAS thread", f"{cores} BLAS threads", "ratio")
         drawn.append(("Wall time in ms", columns, walls))
-    return drawn
+    return drawn + _learning(result)
+
+
+def _learning(result: Mapping[str, Any]) -> list[Table]:
+    rows = [
+        (spec, *(_number(found[key]) for key in ("first_s", "step_s", "zero_shot_s", "state_mb", "peak_mb")))
+        for spec, found in result.get("learning", {}).items()
+    ]
+    if not rows:
+        return []
+    about = next(iter(result["learning"].values()))
+    title = (
+        f"Methods that learn: {about['views']} views, {about['classes']} classes, a text tower of {about['layers']} "
+        f"layers {about['width']} wide ({about['prompt']} tokens a prompt), {about['threads']} thread"
+    )
+    columns = ("method", "first step, s", "a step, s", "class texts alone, s", "state, MB", "peak memory, MB")
+    return [(title, columns, rows)]
 
 
 def remarks(result: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,6 @@
-"""The process that `cosmic bench` measures in: `python -m cosmic_tta.bench_worker figures|threads|large SETTINGS`.
+"""The process that `cosmic bench` measures in: `python -m cosmic_tta.bench_worker WHAT SETTINGS`.
+
+WHAT is figures, threads, large or learning.
 
 BLAS reads how many threads it may use when NumPy is imported, so whoever starts this process says it by its
 environment. Figures go to standard output as JSON, progress to standard error.
@@ -10,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from time import perf_counter, process_time
@@ -20,6 +23,7 @@ import numpy as np
 from cosmic_tta.bench_data import Settings, Stream, Textbook, filled, full, method_for, official
 from cosmic_tta.core import Method, Sample
 from cosmic_tta.kernel import path
+from cosmic_tta.methods import make_method
 from cosmic_tta.methods.cosmic import CosmicState
 from cosmic_tta.ops import Array
 from cosmic_tta.state import state_bytes
@@ -30,6 +34,8 @@ COLD = 100  # samples of a cold stream
 THREAD_TURNS = 12
 BAYES_STEPS = 300  # at least: its worst step is a figure too
 LARGE_CLASSES, LARGE_SHOTS = 10_000, 8
+LEARNING_CLASSES, LEARNING_VIEWS, LEARNING_STEPS = 100, 64, 3
+LEARNING_WIDTH, LEARNING_LAYERS = 512, 12  # of the text tower of CLIP ViT-B
 SHORT = 50e-6  # seconds; a bare call that is shorter is made several times
 
 Turn = Callable[[Sample], float | None]  # one call's seconds; None where it is of another kind than the rest
@@ -253,12 +259,46 @@ def large(settings: Settings) -> dict[str, Any]:
     return {"classes": LARGE_CLASSES, "nodes": 2 * LARGE_CLASSES, "rebuild_s": seconds, "peak_mb": peak}
 
 
+def learning(settings: Settings) -> dict[str, Any]:
+    """Measure a method that learns through a text tower of real size; the peak is this process's."""
+    from resource import RUSAGE_SELF, getrusage  # not on every system
+
+    from cosmic_tta.encoders.generated_tower import generated_tower
+
+    (spec,) = settings.methods
+    print(f"{LEARNING_CLASSES} classes, {LEARNING_VIEWS} views: {spec}", file=sys.stderr, flush=True)
+    stream = Stream(LEARNING_CLASSES, settings.dim, None, LEARNING_VIEWS)
+    names = stream.task.class_names
+    tower = generated_tower(names, settings.dim, width=LEARNING_WIDTH, layers=LEARNING_LAYERS)
+    method = make_method(spec)
+    state = method.init(replace(stream.task, tower=tower))
+    first, *rest = stream.take(1 + LEARNING_STEPS)
+    spent = [_spent(partial(method.step, state, sample)) for sample in (first, *rest)]
+    texts = _spent(partial(tower.texts, tower.opening("a photo of a")))
+    peak = getrusage(RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    return {
+        "classes": LEARNING_CLASSES,
+        "views": LEARNING_VIEWS,
+        "width": LEARNING_WIDTH,
+        "layers": LEARNING_LAYERS,
+        "prompt": tower.longest(4),
+        "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
+        "first_s": spent[0],
+        "step_s": median(spent[1:]),
+        "zero_shot_s": texts,
+        "state_mb": state_bytes(state) / 1e6,
+        "peak_mb": peak,
+    }
+
+
 def main() -> None:
     """Measure what the first word says, with the settings of the second, which is JSON."""
     what, told = sys.argv[1:]
     settings = Settings(**json.loads(told))
     if what == "large":
         found = large(settings)
+    elif what == "learning":
+        found = learning(settings)
     elif what == "threads":
         found = threads(settings)
     else:

@@ -19,6 +19,7 @@ from cosmic_tta.methods import make_method
 from cosmic_tta.pictures import MAX_PIXELS, Source, as_rgb, open_picture
 from cosmic_tta.prompts import class_texts, text_features
 from cosmic_tta.snapshot import load, save
+from cosmic_tta.towers import task_with_tower, wants_tower
 from cosmic_tta.views import Views
 
 Picture = Source | Image.Image | NDArray[np.uint8]
@@ -80,6 +81,8 @@ class Classifier:
             self.clip.name,
             "" if self.aux is None else self.aux.name,
         )
+        if wants_tower(self.method):
+            self.task = task_with_tower(self.task)
         self.state = self.method.init(self.task)
 
     @overload

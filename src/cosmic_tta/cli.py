@@ -14,9 +14,11 @@ from cosmic_tta.commands import (
     benchmark,
     datasets,
     demonstration,
+    drawing,
     encoders,
     evaluation,
     extraction,
+    learning,
     listing,
     paper,
     prediction,
@@ -34,8 +36,10 @@ app = typer.Typer(
 )
 app.command(name="demo")(demonstration.demo)
 app.command(name="predict")(prediction.predict)
+app.command(name="draw-views")(drawing.draw)
 app.command(name="extract")(extraction.extract_pack)
 app.command(name="eval")(evaluation.evaluate_packs)
+app.command(name="train")(learning.train_method)
 app.command(name="sweep")(sweeping.sweep_grid)
 app.command(name="paper")(paper.paper)
 app.command(name="report")(reporting.report)

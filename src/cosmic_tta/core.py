@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -27,6 +27,45 @@ LARGEST_SCALE = 1e6
 DERIVED = {"derived": True}  # metadata of a state's field that follows from the others: neither saved nor compared
 
 
+class TextTower(Protocol):
+    """A text tower that gradients pass: class texts as a function of context vectors before the class names.
+
+    Arrays go in and come out; what computes them stays behind this protocol.
+    """
+
+    class_names: tuple[str, ...]
+    width: int  # W, of a token's embedding
+    dim: int  # D, of a text
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the weights, whatever the classes."""
+        ...
+
+    def opening(self, words: str) -> Array:
+        """Return the token embeddings of some words, [n, W]."""
+        ...
+
+    def with_classes(self, class_names: tuple[str, ...]) -> TextTower:
+        """Return the same tower for other classes."""
+        ...
+
+    def require(self, tokens: int) -> None:
+        """Refuse a class name that leaves no room for so many context vectors."""
+        ...
+
+    def texts(self, context: Array) -> Array:
+        """Return unit class texts [K, D] of a context [M, W], [B, K, D] of several contexts [B, M, W].
+
+        A context for each class is written [B, K, M, W].
+        """
+        ...
+
+    def differentiate(self, context: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Return the class texts, and what pulls a gradient of them back to one of the context."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """What stays fixed for one stream: the classes, their texts, the encoders."""
@@ -37,6 +76,7 @@ class Task:
     aux_dim: int | None = None  # E; None: the first sample tells
     encoder: str = ""
     aux_encoder: str = ""
+    tower: TextTower | None = field(default=None, repr=False)  # only methods that learn prompts ask for it; not saved
 
     def __post_init__(self) -> None:
         if isinstance(self.class_names, str):
@@ -61,6 +101,11 @@ class Task:
             if isinstance(self.aux_dim, bool) or not hasattr(self.aux_dim, "__index__") or self.aux_dim < 1:
                 raise InputError(f"aux_dim must be a whole number, at least 1, or None; given {self.aux_dim!r}.")
             object.__setattr__(self, "aux_dim", int(self.aux_dim))
+        if self.tower is not None and (self.tower.class_names, self.tower.dim) != (names, text.shape[1]):
+            raise InputError(
+                f"the text tower is of {len(self.tower.class_names)} classes, {self.tower.dim} wide; the task has "
+                f"{len(names)}, {text.shape[1]} wide. Names and their order must be the same."
+            )
         object.__setattr__(self, "class_names", names)
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "logit_scale", float(self.logit_scale))
@@ -218,7 +263,7 @@ class Method(ABC, Generic[S]):
 
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-    needs: ClassVar[tuple[str, ...]] = ()  # of: aux, support
+    needs: ClassVar[tuple[str, ...]] = ()  # of: aux, support, tower, checkpoint
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -234,8 +279,9 @@ class Method(ABC, Generic[S]):
     @cached_property
     def fingerprint(self) -> str:
         """The method and its parameters in one line."""
-        support = getattr(self, "support", None)
-        return f"{self.name} with {values(self)}" + (f" and support {support.digest}" if support else "")
+        given = {name: getattr(self, name, None) for name in ("support", "checkpoint")}
+        told = [f" and {name} {value.digest}" for name, value in given.items() if value is not None]
+        return f"{self.name} with {values(self)}{''.join(told)}"
 
     @final
     def init(self, task: Task) -> S:

@@ -1,4 +1,4 @@
-"""Several domains of one task: packs joined into one, or a second domain made in feature space."""
+"""Packs of one task: some images of one, several joined into one, or a second domain made in feature space."""
 
 from __future__ import annotations
 
@@ -15,6 +15,21 @@ from cosmic_tta.ops import Ints, as_float32, unit
 from cosmic_tta.packs import FeaturePack
 
 SAME = ("class_names", "clip_model", "aux_model", "logit_scale")
+
+
+def part(pack: FeaturePack, places: slice | Ints, name: str | None = None) -> FeaturePack:
+    """Return some images of a pack, under another name if told: the rest can be shots of few-shot methods.
+
+    >>> from cosmic_tta.synthetic import superclass_pack
+    >>> len(part(superclass_pack(images=20), slice(5, 15)))
+    10
+    """
+    chosen = np.arange(len(pack))[places]
+    rows: dict[str, Any] = {"clip": pack.clip[chosen], "keys": tuple(pack.keys[k] for k in chosen) if pack.keys else ()}
+    for array in ("aux", "labels", "domains"):
+        held = getattr(pack, array)
+        rows[array] = None if held is None else held[chosen]
+    return replace(pack, name=pack.name if name is None else name, **rows)
 
 
 def join(packs: Sequence[FeaturePack]) -> FeaturePack:

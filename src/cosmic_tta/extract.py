@@ -27,7 +27,7 @@ from cosmic_tta.packs import FeaturePack
 from cosmic_tta.partial import Partial
 from cosmic_tta.pictures import MAX_PIXELS
 from cosmic_tta.prompts import text_features
-from cosmic_tta.views import Views
+from cosmic_tta.views import DrawnViews, Views
 
 PLAIN = Views()
 BLOCK = 1024  # pictures copied at once
@@ -79,6 +79,7 @@ def extract(
     store: str = "float32",
     max_pixels: int = MAX_PIXELS,
     shift: Corruption | None = None,
+    drawn: DrawnViews | None = None,
     strict: bool = False,
     watch: Watch = lambda _: None,
 ) -> Extraction:
@@ -96,6 +97,7 @@ def extract(
         store: `float32` or `float16`, the type of the features in the pack.
         max_pixels: a larger picture is refused before it is decoded.
         shift: spoil each picture first, in a way that can be repeated.
+        drawn: views that were drawn beforehand; they come after the others.
         strict: end at the first picture that cannot be used, instead of leaving it out.
         watch: is told the progress.
     """
@@ -104,10 +106,11 @@ def extract(
         raise PackError(f"features are stored as float32 or float16; given {store!r}.")
     if not len(dataset):
         raise PackError(f"{dataset.name!r} has no pictures to encode.")
-    recipe = Recipe(views, clip.preprocessing, None if aux is None else aux.preprocessing, max_pixels, shift)
-    size = _chunk_size(batch, views.count)
+    recipe = Recipe(views, clip.preprocessing, None if aux is None else aux.preprocessing, max_pixels, shift, drawn)
+    size = _chunk_size(batch, recipe.count)
     plan = _plan(dataset, clip, aux, texts, recipe, batch, size, store)
-    shapes = {"clip": (len(dataset), views.count, clip.dim)} | ({} if aux is None else {"aux": (len(dataset), aux.dim)})
+    beside = {} if aux is None else {"aux": (len(dataset), aux.dim)}
+    shapes = {"clip": (len(dataset), recipe.count, clip.dim)} | beside
     if path.exists():
         return _finished(path, plan)
     with Partial.open(path, plan, shapes, store) as partial, Loader(dataset.items, recipe, size, workers) as loader:
@@ -201,7 +204,7 @@ def _plan(
         "batch": batch,
         "chunk": size,
         "store": store,
-    }
+    } | ({} if recipe.drawn is None else {"drawn views": asdict(recipe.drawn)})
 
 
 def _described(encoder: Encoder) -> dict[str, Any]:

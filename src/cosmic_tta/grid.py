@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from cosmic_tta.checkpoints import taken_by
 from cosmic_tta.errors import CosmicError, InputError, ParameterError, unknown_name
 from cosmic_tta.jobs import Job, fingerprint, open_pack
 from cosmic_tta.methods import split_name
@@ -16,7 +17,7 @@ from cosmic_tta.packs import AUX_KINDS
 from cosmic_tta.parameters import describe, known_parameter
 from cosmic_tta.streams import check_stream
 
-KEYS = ("methods", "packs", "orders", "aux", "seeds", "limit", "support", "params")
+KEYS = ("methods", "packs", "orders", "aux", "seeds", "limit", "support", "checkpoints", "tower", "params")
 SEEDLESS = ("given", "none")  # auxiliary features that are the same for every seed
 
 
@@ -31,20 +32,28 @@ class Grid:
     seeds: tuple[int, ...] = (0,)
     limit: int | None = None
     support: str | None = None
+    checkpoints: Mapping[str, str] | None = None  # by method, files of `cosmic train`
+    tower: str | None = None
     params: Mapping[str, Mapping[str, tuple[Any, ...]]] | None = None  # by method, each parameter's values
 
     def jobs(self) -> list[Job]:
         """Return every job once, checked: nothing is run before all of them can be."""
         found: dict[str, Job] = {}
         for pack, spec in product(self.packs, self.methods):
-            support = self.support if "support" in split_name(spec)[0].needs else None
-            for parameters in self._combinations(spec):
-                Job(spec, parameters, pack, support=support).check()
-                for order, aux in product(self.orders, self.aux):
+            base = Job(spec, (), pack, **self._given(spec), limit=self.limit)
+            for parameters, order in product(self._combinations(spec), self.orders):
+                replace(base, parameters=parameters, order=order, seed=self.seeds[0]).check()
+                for aux in self.aux:
                     for seed in self._seeds(order, aux):
-                        job = Job(spec, parameters, pack, order, aux, seed, self.limit, support)
+                        job = replace(base, parameters=parameters, order=order, aux=aux, seed=seed)
                         found.setdefault(job.digest, job)
         return list(found.values())
+
+    def _given(self, spec: str) -> dict[str, Any]:
+        """Return what a method takes beside its parameters."""
+        needs = split_name(spec)[0].needs
+        given = {"support": self.support, "tower": self.tower, "checkpoint": (self.checkpoints or {}).get(spec)}
+        return {name: value for name, value in given.items() if name in needs}
 
     def _combinations(self, spec: str) -> Iterator[tuple[tuple[str, Any], ...]]:
         kind, preset = split_name(spec)
@@ -99,7 +108,10 @@ def _checked(told: Mapping[str, Any], here: Path) -> Grid:
         pack = open_pack(folder)
         check_stream(order, pack, seed, limit)
     support = _support(told.get("support"), here, folders, methods)
-    return Grid(methods, tuple(folders), orders, aux, seeds, limit, support, _params(told.get("params", {}), full))
+    learned = _texts(told, "checkpoints", ()) if "checkpoints" in told else ()
+    taken = taken_by([here / name for name in learned], methods)
+    tower, params = _tower(told.get("tower"), methods), _params(told.get("params", {}), full)
+    return Grid(methods, tuple(folders), orders, aux, seeds, limit, support, taken, tower, params)
 
 
 def _texts(told: Mapping[str, Any], key: str, default: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -132,6 +144,15 @@ def _support(found: Any, here: Path, packs: Sequence[str], methods: Sequence[str
     if fingerprint(folder) in map(fingerprint, packs):
         raise InputError("support must not be a pack that is evaluated: its labels would be given away.")
     return folder
+
+
+def _tower(found: Any, methods: Sequence[str]) -> str | None:
+    takers = [spec for spec in methods if "tower" in split_name(spec)[0].needs]
+    if found is not None and (not isinstance(found, str) or not takers):
+        raise InputError(
+            f"tower names an encoder for methods that learn prompts; {', '.join(methods)} would not use it."
+        )
+    return found
 
 
 def _params(found: Any, methods: Sequence[str]) -> dict[str, dict[str, tuple[Any, ...]]]:

@@ -12,12 +12,17 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from cosmic_tta import checkpoints
+from cosmic_tta.core import Method
 from cosmic_tta.errors import InputError
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.methods import make_method, split_name
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.parameters import values
+from cosmic_tta.prompt_learning import Learned
 from cosmic_tta.report import Report, as_rows, from_json, software
+from cosmic_tta.streams import find_kind, make_stream
+from cosmic_tta.towers import wants_tower, with_tower
 
 OPEN_PACKS = 8  # that a process keeps open; their arrays are memory-mapped
 PROBES = 16  # rows of a pack that its fingerprint reads, evenly spread
@@ -35,18 +40,23 @@ class Job:
     seed: int = 0
     limit: int | None = None
     support: str | None = None
+    checkpoint: str | None = None  # a file of `cosmic train`
+    tower: str | None = None  # the encoder whose text tower is learned through; the pack's own unless told
 
     @cached_property
     def digest(self) -> str:
         """A name for the job's result: the same for the same method, parameters, features and version."""
         kind, preset = split_name(self.spec)
-        told = {
+        told: dict[str, Any] = {
             "method": f"{kind.name}@{preset}",
             "params": values(self._method()),
             "pack": fingerprint(self.pack),
             "support": self.support and fingerprint(self.support),
             "version": software()["cosmic-tta"],
-        } | {name: getattr(self, name) for name in ("order", "aux", "seed", "limit")}
+        }
+        if self.checkpoint or self.tower:
+            told["learning"] = [self.checkpoint and read_checkpoint(self.checkpoint).digest, self.tower]
+        told |= {name: getattr(self, name) for name in ("order", "aux", "seed", "limit")}
         return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=10).hexdigest()
 
     def __str__(self) -> str:
@@ -55,12 +65,33 @@ class Job:
         return f"{self.spec}{changed} on {Path(self.pack).name}, {self.order}{aux}, seed {self.seed}"
 
     def _method(self) -> Any:
-        extra = {} if self.support is None else {"support": open_pack(self.support).support()}
+        extra: dict[str, Any] = {} if self.support is None else {"support": open_pack(self.support).support()}
+        if self.checkpoint is not None:
+            extra["checkpoint"] = read_checkpoint(self.checkpoint)
         return make_method(self.spec, **dict(self.parameters), **extra)
+
+    def _pack(self) -> FeaturePack:
+        pack = open_pack(self.pack)
+        return with_tower(pack, self.tower) if wants_tower(split_name(self.spec)[0]) else pack
 
     def check(self) -> None:
         """Refuse a method that does not fit the pack."""
-        self._method().init(open_pack(self.pack).task())
+        pack = self._pack()
+        if self.checkpoint is not None:
+            checkpoints.refuse_own_shots(read_checkpoint(self.checkpoint), pack)
+        fits(self._method(), pack, self.order, self.seed)
+
+
+def fits(method: Method[Any], pack: FeaturePack, order: str, seed: int) -> None:
+    """Refuse a method that cannot begin a stream of the pack; one that takes classes out of the task included."""
+    narrows = find_kind(order)[0].narrows
+    method.init((make_stream(order, pack, seed).pack if narrows else pack).task())
+
+
+@lru_cache
+def read_checkpoint(file: str) -> Learned:
+    """Read a checkpoint, once a process."""
+    return checkpoints.read(file)
 
 
 @lru_cache(OPEN_PACKS)
@@ -87,8 +118,9 @@ def fingerprint(folder: str) -> str:
 def replay(job: Job) -> Run:
     """Run a job; the same on every machine with the same features, times aside."""
     preset = split_name(job.spec)[1]
-    pack = open_pack(job.pack)
-    return score(job._method(), pack, preset=preset, order=job.order, aux=job.aux, seed=job.seed, limit=job.limit)
+    return score(
+        job._method(), job._pack(), preset=preset, order=job.order, aux=job.aux, seed=job.seed, limit=job.limit
+    )
 
 
 def run_job(job: Job) -> Report:

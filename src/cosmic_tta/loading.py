@@ -28,7 +28,7 @@ from cosmic_tta.datasets.base import Item
 from cosmic_tta.errors import CosmicError, PictureError, UnreadableError
 from cosmic_tta.pictures import MAX_PIXELS, open_picture
 from cosmic_tta.preprocessing import Preprocessing
-from cosmic_tta.views import Views
+from cosmic_tta.views import DrawnViews, Views
 
 Pixels = NDArray[np.uint8]
 CHUNKS_AHEAD = 3
@@ -43,6 +43,12 @@ class Recipe:
     aux: Preprocessing | None = None
     max_pixels: int = MAX_PIXELS
     shift: Corruption | None = None  # done to the picture before anything else
+    drawn: DrawnViews | None = None  # views that come last
+
+    @property
+    def count(self) -> int:
+        """How many views a picture has in all."""
+        return self.views.count + (0 if self.drawn is None else self.drawn.count)
 
     def prepare(self, item: Item) -> Prepared:
         """Read, decode and cut one picture; what is wrong with it is told, not raised."""
@@ -55,6 +61,11 @@ class Recipe:
         if self.shift is not None:
             picture = self.shift(picture, item.key)
         clip = self.views.of(picture, item.key, self.clip)
+        if self.drawn is not None:
+            try:
+                clip = np.concatenate([clip, self.drawn.of(item.key, self.clip)])
+            except CosmicError as error:
+                return Prepared(problem=f"{item.key}: one of its drawn views: {error}")
         return Prepared(clip, None if self.aux is None else self.aux.pixels(picture))
 
 
@@ -134,7 +145,7 @@ class Loader:
 
     def _chunk(self, number: int, prepared: Sequence[Prepared]) -> Chunk:
         recipe, places = self.recipe, self.places(number)
-        clip = np.zeros((self.size, recipe.views.count, *recipe.clip.size, 3), np.uint8)
+        clip = np.zeros((self.size, recipe.count, *recipe.clip.size, 3), np.uint8)
         aux = None if recipe.aux is None else np.zeros((self.size, *recipe.aux.size, 3), np.uint8)
         problems = {}
         for row, (place, one) in enumerate(zip(places, prepared, strict=True)):

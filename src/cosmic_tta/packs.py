@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_tta.core import UNIT_TOLERANCE, Sample, Support, Task
+from cosmic_tta.core import UNIT_TOLERANCE, Sample, Support, Task, TextTower
 from cosmic_tta.errors import CosmicError, PackError, unknown_name
 from cosmic_tta.ops import as_float32, unit
 
@@ -42,6 +42,7 @@ class FeaturePack:
     logit_scale: float = 100.0
     clip_model: str = ""
     aux_model: str = ""
+    tower: TextTower | None = field(default=None, repr=False)  # of clip_model, for methods that learn; not written
     prompts: str = ""
     source: str = ""
     licence: str = ""
@@ -73,7 +74,13 @@ class FeaturePack:
         aux_dim = None if self.aux is None else int(self.aux.shape[1])
         try:
             return Task(
-                self.class_names, as_float32(self.text), self.logit_scale, aux_dim, self.clip_model, self.aux_model
+                self.class_names,
+                as_float32(self.text),
+                self.logit_scale,
+                aux_dim,
+                self.clip_model,
+                self.aux_model,
+                self.tower,
             )
         except CosmicError as error:
             raise PackError(f"pack {self.name!r}: {error}") from error
@@ -107,6 +114,10 @@ class FeaturePack:
         if kind == "shuffled":
             return replace(self, aux=self.aux[rng.permutation(len(self))])
         return replace(self, aux=unit(as_float32(rng.standard_normal(self.aux.shape))))
+
+    def with_tower(self, tower: TextTower) -> FeaturePack:
+        """Return the pack with the text tower of its encoder, for methods that learn prompts."""
+        return replace(self, tower=tower)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> FeaturePack:

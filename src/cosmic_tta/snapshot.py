@@ -29,12 +29,13 @@ S = TypeVar("S", bound=State)
 def describe(method: Method[Any], state: State) -> dict[str, Any]:
     """Return what a state is of, ready for JSON: all that must be the same where it is loaded."""
     task = state.task
-    support = getattr(method, "support", None)
+    support, learned = getattr(method, "support", None), getattr(method, "checkpoint", None)
     return {
         "format": FORMAT,
         "method": method.name,
         "params": values(method),
         "support": None if support is None else support.digest,
+        "checkpoint": None if learned is None else learned.digest,
         "class_names": list(task.class_names),
         "text": task.text_digest,
         "logit_scale": task.logit_scale,

@@ -3,20 +3,25 @@
 A view's random numbers come from the seed, the picture's key and the view's number alone. So view 3 of a picture is
 the same on every machine, in any order, however many views or pictures there are. Crops are TPT's (NeurIPS 2022),
 mixing is AugMix (ICLR 2020).
+
+A crop is enlarged to the model's size. Where the plain picture has that size already, the crop alone would be blurred,
+and a small model sees another domain in it: there a view is the picture moved by some pixels, its edges continued.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from cosmic_tta.errors import ParameterError
+from cosmic_tta.errors import InputError, ParameterError
+from cosmic_tta.pictures import open_picture
 from cosmic_tta.preprocessing import Preprocessing
 
 MAX_VIEWS = 512
@@ -35,6 +40,7 @@ class Views:
     seed: int = 0
     smallest: float = 0.08  # a crop's least share of the picture's area
     flip: float = 0.5  # share of crops that are flipped
+    move: float = 0.125  # a picture of the model's own size is moved, by up to this share of its edge; 0: cropped too
     mix: bool = False  # mix each crop with chains of distortions of itself
 
     def __post_init__(self) -> None:
@@ -42,7 +48,7 @@ class Views:
             raise ParameterError(f"views must be 1 to {MAX_VIEWS}; given {self.count}.")
         if self.seed < 0:
             raise ParameterError(f"the seed must not be negative; given {self.seed}.")
-        for name, low in (("smallest", 0.001), ("flip", 0.0)):
+        for name, low in (("smallest", 0.001), ("flip", 0.0), ("move", 0.0)):
             if not low <= getattr(self, name) <= 1:
                 raise ParameterError(f"{name} must be {low:g} to 1; given {getattr(self, name)}.")
 
@@ -51,10 +57,11 @@ class Views:
         height, width = preprocessing.size
         views = np.empty((self.count, height, width, 3), np.uint8)
         views[0] = preprocessing.pixels(picture)
+        cut = self._moved if self.move and picture.size == (width, height) else self._crop
         ample = _reduced(picture, AMPLE * max(height, width))
         for number in range(1, self.count):
             random = self.random(key, number)
-            crop = self._crop(ample, random, (width, height))
+            crop = cut(ample, random, (width, height))
             views[number] = mixed(crop, random) if self.mix else np.asarray(crop)
         return views
 
@@ -68,6 +75,52 @@ class Views:
         box = (left, top, left + width, top + height)
         crop = picture.resize(size, Image.Resampling.BILINEAR, box=box)
         return ImageOps.mirror(crop) if random.random() < self.flip else crop
+
+    def _moved(self, picture: Image.Image, random: np.random.Generator, size: tuple[int, int]) -> Image.Image:
+        most = [max(1, round(self.move * edge)) for edge in size]
+        right, down = (int(random.integers(-far, far, endpoint=True)) for far in most)
+        columns, rows = (
+            np.clip(np.arange(edge) - by, 0, edge - 1) for edge, by in zip(size, (right, down), strict=True)
+        )
+        moved = Image.fromarray(np.asarray(picture)[rows[:, None], columns])
+        return ImageOps.mirror(moved) if random.random() < self.flip else moved
+
+
+@dataclass(frozen=True)
+class DrawnViews:
+    """Views that lie in a folder, drawn beforehand: those of `cat/0001.jpg` in `FOLDER/cat/0001/`, by their names."""
+
+    folder: str
+    count: int  # of each picture
+
+    @classmethod
+    def found(cls, folder: str, keys: Sequence[str]) -> DrawnViews:
+        """Take as many views as the first picture has; refuse, before any work, a picture that has fewer."""
+        count = len(cls(folder, 0).files(keys[0]))
+        if not count:
+            raise InputError(f"{str(cls(folder, 0).place(keys[0]))!r} holds no views; see `cosmic draw-views`.")
+        views = cls(folder, count)
+        short = next((key for key in keys if len(views.files(key)) < count), None)
+        if short is not None:
+            raise InputError(
+                f"{str(views.place(short))!r} holds {len(views.files(short))} views, the first picture has {count}; "
+                "every picture needs as many."
+            )
+        return views
+
+    def place(self, key: str) -> Path:
+        """Return where the views of a picture lie."""
+        return Path(self.folder, *(part for part in Path(key).with_suffix("").parts if part not in ("/", "..")))
+
+    def files(self, key: str) -> list[Path]:
+        """Return the views of a picture, by name."""
+        place = self.place(key)
+        return sorted(file for file in place.glob("[!.]*") if file.is_file()) if place.is_dir() else []
+
+    def of(self, key: str, preprocessing: Preprocessing) -> NDArray[np.uint8]:
+        """Return the first views of a picture as the model takes them: [count, height, width, 3]."""
+        pictures = [open_picture(file) for file in self.files(key)[: self.count]]
+        return np.stack([preprocessing.pixels(picture) for picture in pictures])
 
 
 def crop_box(size: tuple[int, int], smallest: float, random: np.random.Generator) -> tuple[int, int, int, int]:

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from cosmic_tta import Support, make_method, parameters
+from cosmic_tta.commands.learning import trained_for, with_towers
 from cosmic_tta.commands.options import JsonFile
 from cosmic_tta.comparison import by_stream, details, differences, losses, results
 from cosmic_tta.domains import join as join_packs
 from cosmic_tta.errors import InputError, ParameterError, unknown_name
 from cosmic_tta.evaluate import Run, score
+from cosmic_tta.jobs import fits
 from cosmic_tta.methods import split_name
 from cosmic_tta.metrics import Hits
 from cosmic_tta.packs import AUX_KINDS, FeaturePack
@@ -38,6 +40,14 @@ def evaluate_packs(
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of every named method that has it."),
+    ] = None,
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="What `cosmic train` wrote, for a method that was trained; may be repeated."),
+    ] = None,
+    tower: Annotated[
+        str | None,
+        typer.Option(metavar="FAMILY:MODEL", help="The text tower of methods that learn; the pack's own unless told."),
     ] = None,
     support: Annotated[
         Path | None, typer.Option(metavar="PACK", help="Labelled training features for the few-shot methods.")
@@ -74,16 +84,19 @@ def evaluate_packs(
         opened = [join_packs(opened)]
     orders = _orders(order)
     shots = _support(support, specs, packs, orders)
-    made = {}
-    for spec in specs:
-        extra = {"support": shots} if "support" in split_name(spec)[0].needs else {}
-        made[spec] = make_method(spec, **settings[spec], **extra)
-        for pack in opened:
-            made[spec].init(pack.task())
+    learned = trained_for(checkpoint or [], specs, opened)
+    opened = with_towers(opened, specs, tower)
     numbers = _seeds(seed, seeds, orders)
     opened[0].with_aux(aux)
     for pack, name, number in product(opened, orders, numbers):
         check_stream(name, pack, number, limit)
+    made = {}
+    for spec in specs:
+        extra: dict[str, Any] = {"support": shots} if "support" in split_name(spec)[0].needs else {}
+        extra |= {"checkpoint": learned[spec]} if spec in learned else {}
+        made[spec] = make_method(spec, **settings[spec], **extra)
+        for pack, name in product(opened, orders):
+            fits(made[spec], pack, name, numbers[0])
     writable(json_file)
     writable(samples)
     folder = None if save is None else RunFolder.begin(save)

@@ -21,7 +21,7 @@ from cosmic_tta.packs import FeaturePack
 from cosmic_tta.partial import Partial
 from cosmic_tta.prompts import class_texts, named_templates, read_descriptions
 from cosmic_tta.terminal import STDOUT, complain, counter, say, writable, write_json
-from cosmic_tta.views import Views
+from cosmic_tta.views import DrawnViews, Views
 
 AUTO = "auto"
 SHOWN = 20  # failures named on the terminal
@@ -41,6 +41,10 @@ def extract_pack(
         str | None, typer.Option(metavar="FAMILY:MODEL", help="A self-supervised encoder beside it, such as DINOv2.")
     ] = None,
     views: Annotated[int, typer.Option(help="Views a picture: the plain one, then random crops.")] = 16,
+    views_from: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="More views, drawn beforehand (`cosmic draw-views`): FOLDER/KEY/*.png."),
+    ] = None,
     mix: Annotated[bool, typer.Option("--mix", help="Mix each crop with distortions of itself (AugMix).")] = False,
     seed: Annotated[int, typer.Option(help="Of the views, and of --shots.")] = 0,
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the published data sets lie.")] = None,
@@ -90,6 +94,9 @@ def extract_pack(
     dataset = _with_templates(_first(dataset, limit), templates)
     told = None if descriptions is None else read_descriptions(descriptions)
     texts = class_texts(dataset.class_names, dataset.templates, told, say=complain)
+    drawn = None
+    if views_from is not None:
+        drawn = DrawnViews.found(str(views_from), [item.key for item in dataset.items])
     quiet = json_file == STDOUT
     if not quiet:
         for note in dataset.notes:
@@ -112,6 +119,7 @@ def extract_pack(
                 store=store,
                 max_pixels=int(max_pixels * 1e6),
                 shift=spoiled,
+                drawn=drawn,
                 strict=strict,
                 watch=lambda step: count(step.done, step.total, f"{step.failed} failed" if step.failed else ""),
             )

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from cosmic_tta import checkpoints
 from cosmic_tta.charts import Outcome
 from cosmic_tta.commands.options import JsonFile
 from cosmic_tta.drawing.needs import INSTALL, can_draw
@@ -17,8 +18,10 @@ from cosmic_tta.errors import CosmicError, InputError
 from cosmic_tta.experiments import EXPERIMENTS, Context, find_experiment
 from cosmic_tta.experiments.context import SEEDS, Watch
 from cosmic_tta.figures import save_outcome
+from cosmic_tta.methods import LESSONS, split_name
 from cosmic_tta.outcomes import as_plain
 from cosmic_tta.packs import FeaturePack
+from cosmic_tta.prompt_learning import Learned
 from cosmic_tta.terminal import STDOUT, complain, counter, print_table, say, show_table, writable, write_json
 
 ALL = "all"
@@ -35,6 +38,22 @@ def paper(
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Add what label-searched weights would reach, in columns that say so.")
     ] = False,
+    support: Annotated[
+        Path | None, typer.Option(metavar="PACK", help="Labelled training features for Tip-Adapter; never a stream's.")
+    ] = None,
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="What `cosmic train` wrote, for CoOp, CoCoOp, Tip-Adapter-F; may be repeated."
+        ),
+    ] = None,
+    tower: Annotated[
+        str | None,
+        typer.Option(metavar="FAMILY:MODEL", help="The text tower of TPT and others; the pack's own unless told."),
+    ] = None,
+    without: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Leave methods out; on a CPU, tpt takes seconds an image.")
+    ] = "",
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write tables (CSV, LaTeX, markdown) and pictures there.")
     ] = None,
@@ -54,7 +73,13 @@ def paper(
     names = list(EXPERIMENTS) if name == ALL else [name]
     for one in names:
         find_experiment(one)
-    context = _context(packs or [], _seeds(seeds), limit, oracle)
+    context = replace(
+        _context(packs or [], _seeds(seeds), limit, oracle),
+        support=_support(support, packs or []),
+        learned=_learned(checkpoint or []),
+        tower=tower,
+        without=_names(without),
+    )
     writable(json_file)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -112,6 +137,25 @@ def _context(folders: Sequence[Path], seeds: tuple[int, ...], limit: int | None,
     if twins:
         raise InputError(f"packs of the name: given twice: {', '.join(twins)}. They could not be told apart.")
     return Context(opened, seeds, limit, oracle)
+
+
+def _support(folder: Path | None, packs: Sequence[Path]) -> FeaturePack | None:
+    if folder is None:
+        return None
+    if folder.resolve() in {pack.resolve() for pack in packs}:
+        raise InputError("--support must not be a pack that is evaluated: its labels would be given away.")
+    found = FeaturePack.open(folder)
+    found.support()  # says so if it has no labels
+    return found
+
+
+def _learned(files: Sequence[Path]) -> dict[str, Learned]:
+    return {name: checkpoints.read(file) for name, file in checkpoints.taken_by(files, list(LESSONS)).items()}
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    return tuple(split_name(name)[0].name for name in names)
 
 
 def _seeds(text: str) -> tuple[int, ...]:

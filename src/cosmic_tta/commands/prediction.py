@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
+from cosmic_tta import checkpoints, make_method
 from cosmic_tta.classifier import DEFAULT_CLIP, Classifier
 from cosmic_tta.commands.options import JsonFile
 from cosmic_tta.datasets.files import pictures_in
@@ -39,6 +40,9 @@ def predict(
         typer.Option(metavar="FAMILY:MODEL", help="A self-supervised encoder beside it; `none` for none."),
     ] = None,
     method: Annotated[str, typer.Option(metavar="NAME[@PRESET]", help="See `cosmic methods`.")] = "bayes_means",
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What `cosmic train` wrote, for a method that was trained.")
+    ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on from what was learned before, and keep it for later.")
     ] = None,
@@ -71,7 +75,7 @@ def predict(
         _classes(classes, classes_file),
         clip=clip,
         aux=_aux(aux),
-        method=method,
+        method=method if checkpoint is None else make_method(method, checkpoint=checkpoints.read(checkpoint)),
         templates=tuple(text for name in templates or ["plain"] for text in named_templates(name)),
         descriptions=None if descriptions is None else read_descriptions(descriptions),
         views=views,

@@ -5,17 +5,28 @@ A family's library is imported when an encoder of it is made, not before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cosmic_tta.core import TextTower
 from cosmic_tta.encoders.base import DEVICES, DTYPES, KINDS, ClipEncoder, Encoder, Options, Tokens
 from cosmic_tta.errors import CosmicError, EncoderError, InputError, unknown_name
 
-__all__ = ["FAMILIES", "ClipEncoder", "Encoder", "Family", "Tokens", "auto_batch", "make_clip", "make_encoder"]
+__all__ = [
+    "FAMILIES",
+    "ClipEncoder",
+    "Encoder",
+    "Family",
+    "Tokens",
+    "auto_batch",
+    "make_clip",
+    "make_encoder",
+    "make_tower",
+]
 
 BATCHES = {"cpu": 64, "cuda": 256, "mps": 128}
 TORCH = "pip install 'cosmic-tta[torch]', in a clone -e '.[torch]' (we test with torch==2.13.0)"
@@ -32,6 +43,7 @@ class Family:
     install: str
     summary: str
     weights: bool = False  # the last comma of the name sets off which weights
+    learning: tuple[str, ...] = ()  # the packages that its text tower needs for gradients; none: they do not pass
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -42,14 +54,17 @@ class Family:
         """Import the family's module and load an encoder, or say what has to be installed."""
         if self.missing:
             raise EncoderError(f"{self.name}: encoders need {', '.join(self.missing)}, not installed: {self.install}.")
+        encoder: Encoder = self.module().load(model, weights, options)
+        return encoder
+
+    def module(self) -> Any:
+        """Import the family's module."""
         try:
-            module = import_module(f"cosmic_tta.encoders.{self.name.replace('-', '_')}")
+            return import_module(f"cosmic_tta.encoders.{self.name.replace('-', '_')}")
         except (ImportError, RuntimeError, OSError) as error:
             raise EncoderError(
                 f"{self.name}: encoders cannot run here: {error}. Install anew: {self.install}."
             ) from error
-        encoder: Encoder = module.load(model, weights, options)
-        return encoder
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -63,6 +78,7 @@ FAMILIES: Mapping[str, Family] = {
             TORCH,
             "CLIP, SigLIP, DINOv2 and DINOv3 ViTs by transformers, from the hub's cache or a folder",
             weights=True,
+            learning=("torch", "transformers"),
         ),
         Family(
             "clip-resnet",
@@ -71,6 +87,7 @@ FAMILIES: Mapping[str, Family] = {
             ("torch", "safetensors"),
             TORCH,
             "CLIP's modified ResNets (RN50, RN101, RN50x4, ...) from the published files",
+            learning=("torch", "safetensors"),
         ),
         Family(
             "open_clip",
@@ -80,6 +97,7 @@ FAMILIES: Mapping[str, Family] = {
             "pip install 'cosmic-tta[open_clip]', with a torchvision that fits your torch",
             "what open_clip loads",
             weights=True,
+            learning=("torch", "torchvision", "open_clip"),
         ),
         Family(
             "mini",
@@ -88,6 +106,7 @@ FAMILIES: Mapping[str, Family] = {
             ("onnxruntime",),
             "pip install onnxruntime",
             "the small pair that ships with the package: ten classes, to try the system with",
+            learning=("torch", "onnx"),
         ),
         Family(
             "onnx",
@@ -141,6 +160,38 @@ def make_clip(spec: str, *, device: str = "auto", dtype: str = "auto", threads: 
     encoder: Any = make_encoder(spec, device=device, dtype=dtype, kind="clip", threads=threads)
     clip: ClipEncoder = encoder
     return clip
+
+
+def make_tower(
+    spec: str, class_names: Sequence[str], *, device: str = "auto", dtype: str = "auto", spare: bool = False
+) -> TextTower:
+    """Make the text tower of an encoder, through which contexts before the class names are learned.
+
+    Args:
+        spec: the encoder's name, as a pack has it.
+        class_names: the classes, in the order of their labels.
+        device: `auto` takes a GPU where there is one; or `cpu`, `cuda`, `mps`.
+        dtype: `auto` is float32, on cuda mixed precision with float16; gradients and features are float32 always.
+        spare: keep no activations but compute them again on the way back; always so beyond 256 prompts.
+
+    Raises:
+        EncoderError: torch or weights are missing, or this encoder's text tower cannot be learned through.
+    """
+    family, model, weights = _split(spec)
+    missing = [package for package in family.learning if find_spec(package) is None]
+    if missing:
+        raise EncoderError(f"learning prompts needs {' and '.join(missing)}, not installed: {TORCH}.")
+    if not family.learning:
+        raise EncoderError(
+            f"{spec}: gradients do not pass an exported graph; name the encoder that it was exported from."
+        )
+    from cosmic_tta.encoders.prompt_tower import PromptTower
+
+    try:
+        body, wording = family.module().load_prompts(model, weights)
+        return PromptTower(body, wording, class_names, Options(device, dtype), spare=spare)
+    except CosmicError as error:
+        raise type(error)(f"{spec}: {error}") from error
 
 
 def auto_batch(encoder: Encoder, device: str | None = None) -> int:

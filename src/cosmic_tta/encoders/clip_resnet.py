@@ -18,6 +18,7 @@ from torch import Tensor
 from cosmic_tta.encoders.base import Encoder, Options
 from cosmic_tta.encoders.clip_resnet_model import ClipResnet
 from cosmic_tta.encoders.clip_tokenizer import ClipTokenizer
+from cosmic_tta.encoders.prompt_tower import PromptBody, Wording, clip_wording
 from cosmic_tta.encoders.torch_towers import Body, TorchClip, TorchEncoder, where
 from cosmic_tta.errors import EncoderError
 from cosmic_tta.preprocessing import Preprocessing
@@ -49,6 +50,38 @@ def load(path: str, _: str | None, options: Options) -> Encoder:
         tokenizer=_tokenizer(file.parent, sizes.context, sizes.vocabulary),
         logit_scale=float(model.logit_scale.detach().exp()),
     )
+
+
+class ResnetPrompts(PromptBody):
+    """The text tower from token embeddings on."""
+
+    def __init__(self, model: ClipResnet) -> None:
+        super().__init__()
+        self.transformer, self.ln_final = model.transformer, model.ln_final
+        self.token_embedding, self.positional_embedding = model.token_embedding, model.positional_embedding
+        self.text_projection = model.text_projection
+        sizes = model.sizes
+        self.width, self.context, self.dim = sizes.text_width, sizes.context, sizes.dim
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Return the tokens' embeddings."""
+        return self.token_embedding(ids)
+
+    def forward(self, embedded: Tensor, last: Tensor) -> Tensor:
+        """Return the projected end tokens [T, dim]."""
+        x = self.transformer(embedded + self.positional_embedding[: embedded.shape[1]])
+        return self.ln_final(x)[torch.arange(len(x), device=x.device), last] @ self.text_projection
+
+
+def load_prompts(path: str, _: str | None) -> tuple[PromptBody, Wording]:
+    """Load the text tower alone, for learnable contexts."""
+    file = _file(Path(path).expanduser())
+    try:
+        model = ClipResnet.from_weights(read_weights(file))
+    except EncoderError as error:
+        raise EncoderError(f"{str(file)!r}: {error}") from error
+    tokenizer = _tokenizer(file.parent, model.sizes.context, model.sizes.vocabulary)
+    return ResnetPrompts(model), clip_wording(tokenizer)
 
 
 class ResnetBody(Body):

@@ -50,7 +50,7 @@ class ClipTokenizer:
             raise EncoderError(f"the vocabulary has no {' and no '.join(missing)}: it is not CLIP's tokenizer.")
         self.context, self.folder = context, folder
         self.end = self.pad = vocabulary[END]
-        self._start = vocabulary[START]
+        self.start = vocabulary[START]
         self._vocabulary = vocabulary
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
         self._letters = byte_letters()
@@ -82,7 +82,7 @@ class ClipTokenizer:
         """Return [T, context]; what is too long is cut, its end token kept."""
         rows = np.full((len(texts), self.context), self.end, np.int64)
         for row, text in zip(rows, texts, strict=True):
-            numbers = [self._start, *self.numbers(text)][: self.context - 1]
+            numbers = [self.start, *self.numbers(text)][: self.context - 1]
             row[: len(numbers)] = numbers
         return rows
 

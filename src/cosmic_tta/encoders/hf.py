@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
+from transformers.masking_utils import create_causal_mask
 from transformers.utils import logging as transformers_logging
 
 from cosmic_tta.encoders.base import Encoder, Options
@@ -27,6 +28,7 @@ from cosmic_tta.encoders.clip_tokenizer import ClipTokenizer
 from cosmic_tta.encoders.file_tokenizer import FileTokenizer
 from cosmic_tta.encoders.hub import model_folder
 from cosmic_tta.encoders.picture_settings import preprocessing_of
+from cosmic_tta.encoders.prompt_tower import PromptBody, Wording, clip_wording
 from cosmic_tta.encoders.torch_towers import Body, Tokenizer, TorchClip, TorchEncoder, where
 from cosmic_tta.errors import EncoderError, unknown_name
 
@@ -143,6 +145,42 @@ class TextBody(nn.Module):
         """Return [T, dim] of token numbers [T, context]."""
         features: Tensor = self.model.get_text_features(input_ids=ids).pooler_output
         return features
+
+
+class ClipPrompts(PromptBody):
+    """CLIP's text tower from token embeddings on, layer by layer as transformers runs it."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.text, self.projection = model.text_model, model.text_projection
+        settings = self.text.config
+        self.width, self.context = int(settings.hidden_size), int(settings.max_position_embeddings)
+        self.dim = int(self.projection.weight.shape[0])
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Return the tokens' embeddings."""
+        return self.text.embeddings.token_embedding(ids)
+
+    def forward(self, embedded: Tensor, last: Tensor) -> Tensor:
+        """Return the projected end tokens [T, dim]."""
+        x = self.text.embeddings(inputs_embeds=embedded)
+        mask = create_causal_mask(config=self.text.config, inputs_embeds=x, attention_mask=None, past_key_values=None)
+        x = self.text.encoder(inputs_embeds=x, attention_mask=mask, is_causal=True).last_hidden_state
+        ends = self.text.final_layer_norm(x)[torch.arange(len(x), device=x.device), last]
+        return self.projection(ends)
+
+
+def load_prompts(name: str, revision: str | None) -> tuple[PromptBody, Wording]:
+    """Load the text tower of a CLIP, for learnable contexts."""
+    folder = model_folder(name, revision)
+    model_type = _model_type(folder)
+    if model_type != "clip":
+        raise EncoderError(f"prompts are learned through CLIP's text tower; {str(folder)!r} is a {model_type}.")
+    model = _model(folder)
+    tokenizer = _tokenizer(folder, name, model_type, model.config.text_config)
+    if not isinstance(tokenizer, ClipTokenizer):  # no CLIP comes with another
+        raise EncoderError(f"{str(folder)!r} has no tokenizer of CLIP's kind.")
+    return ClipPrompts(model), clip_wording(tokenizer)
 
 
 def _model_type(folder: Path) -> str:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cosmic_tta.encoders.base import Encoder, Options
 from cosmic_tta.encoders.onnx import load as load_onnx
-from cosmic_tta.errors import unknown_name
+from cosmic_tta.errors import EncoderError, unknown_name
+
+if TYPE_CHECKING:
+    from cosmic_tta.encoders.prompt_tower import PromptBody, Wording
 
 MODELS = ("clip", "dino")
 
@@ -21,6 +25,15 @@ def folder(name: str) -> Path:
     if name not in MODELS:
         raise unknown_name("embedded model", name, MODELS)
     return Path(str(files("cosmic_tta"))) / "mini" / name
+
+
+def load_prompts(name: str, _: str | None) -> tuple[PromptBody, Wording]:
+    """Load the text tower once more, as a torch module."""
+    from cosmic_tta.encoders.mini_text import read
+
+    if name != "clip":
+        raise EncoderError(f"mini:{name} has no text tower; mini:clip has one.")
+    return read(folder(name))
 
 
 def load(name: str, weights: str | None, options: Options) -> Encoder:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cosmic_tta.encoders.base import Encoder, Options
+from cosmic_tta.encoders.prompt_tower import PromptBody, Wording
 from cosmic_tta.encoders.torch_towers import Body, TorchClip, TorchEncoder, where
 from cosmic_tta.errors import EncoderError, unknown_name
 from cosmic_tta.preprocessing import CLIP_MEAN, CLIP_STD, FILTERS, Preprocessing
@@ -85,6 +86,52 @@ class OpenClipText(nn.Module):
         """Return [T, dim]."""
         features: Tensor = self.model.encode_text(ids)
         return features
+
+
+class OpenClipPrompts(PromptBody):
+    """A causal text tower of open_clip's from token embeddings on."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        text = getattr(model, "text", model)  # a tower of its own, or parts of the model
+        needed = ("token_embedding", "positional_embedding", "transformer", "ln_final", "attn_mask")
+        if not all(getattr(text, name, None) is not None for name in needed):
+            raise EncoderError("prompts are learned through a causal CLIP text tower; this model has none.")
+        self.token_embedding, self.transformer, self.ln_final = text.token_embedding, text.transformer, text.ln_final
+        self.positional_embedding, self.projection = text.positional_embedding, text.text_projection
+        self.mask: Tensor
+        self.register_buffer("mask", text.attn_mask.detach().clone(), persistent=False)
+        self.context, self.width = map(int, text.positional_embedding.shape)
+        linear = isinstance(self.projection, nn.Linear)
+        self.dim = int(self.projection.weight.shape[0] if linear else self.projection.shape[1])
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Return the tokens' embeddings."""
+        return self.token_embedding(ids)
+
+    def forward(self, embedded: Tensor, last: Tensor) -> Tensor:
+        """Return the projected end tokens [T, dim]."""
+        length = embedded.shape[1]
+        x, mask = embedded + self.positional_embedding[:length], self.mask[:length, :length]
+        if hasattr(self.transformer, "batch_first"):
+            x = self.transformer(x, attn_mask=mask)
+        else:  # older versions want the tokens first
+            x = self.transformer(x.transpose(0, 1), attn_mask=mask).transpose(0, 1)
+        ends = self.ln_final(x)[torch.arange(len(x), device=x.device), last]
+        return self.projection(ends) if isinstance(self.projection, nn.Linear) else ends @ self.projection
+
+
+def load_prompts(model: str, weights: str | None) -> tuple[PromptBody, Wording]:
+    """Load the text tower, for learnable contexts."""
+    clip: Any = load(model, weights, Options("cpu", "float32", "clip"))
+    row = clip.tokenizer([""])[0]  # start, end, padding
+    start, end = int(row[0]), int(row[1])
+
+    def numbers(text: str) -> list[int]:
+        found = [int(number) for number in clip.tokenizer([text])[0]]
+        return found[1 : found.index(end)]
+
+    return OpenClipPrompts(clip.weights), Wording(numbers, (start,), (end,))
 
 
 def translate(settings: Mapping[str, Any]) -> Preprocessing:

@@ -9,7 +9,9 @@ from typing import Any
 
 from cosmic_tta.charts import Cell, Chart, Outcome, Series, Table, slug
 from cosmic_tta.evaluate import evaluate
-from cosmic_tta.experiments.context import CROPS, Context, embedded_views
+from cosmic_tta.experiments.context import Context
+from cosmic_tta.experiments.embedded import VIEWED as MOVED
+from cosmic_tta.experiments.embedded import embedded_views
 from cosmic_tta.experiments.measures import (
     BASES,
     LABEL_FREE,
@@ -247,7 +249,7 @@ def views(context: Context) -> Outcome:
     packs: tuple[FeaturePack, ...] = context.packs or (embedded_views(min(context.limit or VIEWED, VIEWED), VIEWS[-1]),)
     tables, charts, missing, notes = [], [], [], [LABEL_FREE, *contradictions("views")]
     if not context.packs:
-        notes += [f"The first {len(packs[0])} embedded photographs alone: encoding views takes the time.", CROPS]
+        notes += [f"The first {len(packs[0])} embedded photographs alone: encoding views takes the time.", MOVED]
     for pack in packs:
         there = pack.clip.shape[1]
         if pack.labels is None or there < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,10 @@ from cosmic_tta.charts import Cell, Outcome, Table, slug
 from cosmic_tta.datasets.catalogue import CATALOGUE
 from cosmic_tta.datasets.catalogue import published as data_set
 from cosmic_tta.experiments.context import Context
+from cosmic_tta.experiments.embedded import IMAGES, SHOTS, STREAM, VIEWED, embedded_views
 from cosmic_tta.experiments.measures import LABEL_FREE, Spread, accuracy, compact, oracle_accuracy
 from cosmic_tta.experiments.published import contradictions, data, pair, where
-from cosmic_tta.methods import METHODS
 from cosmic_tta.packs import FeaturePack
-
-GRADIENTS = "learns by gradients; not built yet"
 
 
 @dataclass(frozen=True)
@@ -26,26 +25,16 @@ class Row:
     spec: str
     published: str = ""  # its name in the paper's tables
     weighed: bool = False  # has weights that an oracle could search
-    absent: str = ""  # why it cannot be run, where it cannot
-
-    @property
-    def reason(self) -> str:
-        """Why it is not run; empty if it is."""
-        kind = METHODS.get(self.spec.split("@")[0])
-        if kind is None:
-            return self.absent or "not built yet"
-        if "support" in kind.needs:
-            return "few-shot: needs labelled training features (cosmic eval --support)"
-        return f"needs {', '.join(kind.needs)}" if kind.needs and self.absent else ""
 
 
 ROWS = (
     Row("CLIP", "zero_shot", "CLIP"),
-    Row("CoOp", "coop", "CoOp", absent=GRADIENTS),
-    Row("CoCoOp", "cocoop", "CoCoOp", absent=GRADIENTS),
+    Row("CoOp", "coop", "CoOp"),
+    Row("CoCoOp", "cocoop", "CoCoOp"),
     Row("Tip-Adapter", "tip_adapter"),
-    Row("TPT", "tpt", "TPT", absent=GRADIENTS),
-    Row("DiffTPT", "difftpt", "DiffTPT", absent="learns by gradients on a diffusion model's pictures; not built yet"),
+    Row("Tip-Adapter-F", "tip_adapter_f"),
+    Row("TPT", "tpt", "TPT"),
+    Row("DiffTPT", "difftpt", "DiffTPT"),
     Row("TDA", "tda", "TDA"),
     Row("DMN", "dmn", "DMN", weighed=True),
     Row("COSMIC, the authors' program at β = 1, 1, 1", "cosmic@official", "COSMIC", weighed=True),
@@ -56,6 +45,11 @@ ROWS = (
 BACKBONES = {"RN50": r"rn-?50(?!x)|resnet-?50", "ViT-B/16": r"vit-?b[-/_]?16|vit-base-patch16"}
 CLIPS = {"RN50": "clip-resnet:RN50.pt", "ViT-B/16": "hf:openai/clip-vit-base-patch16"}
 AUX = "hf:facebook/dinov2-large"
+BESIDE = (
+    f"The stream is the first {STREAM:,} embedded photographs; CoOp, CoCoOp, Tip-Adapter and Tip-Adapter-F had "
+    f"{SHOTS} labelled shots of each class from the other {IMAGES - STREAM}, under the same shift; the others none."
+)
+ABSENT = "not run; missing, below, says why"
 COLUMNS = ("data set", "method", "ours", "ours, gain", "ours, oracle", "published", "published oracle", "remark")
 
 
@@ -79,7 +73,7 @@ def table_cd(context: Context) -> Outcome:
 
 
 def _benchmark(context: Context, name: str, sets: dict[str, str], title: str) -> Outcome:
-    packs, missing = context.labelled()
+    packs, missing = context.labelled(context.packs or (embedded_views(),))
     placed = {pack.name: (set_of(pack, sets), backbone_of(pack)) for pack in packs}
     tables = [_own_table(context, name, pack) for pack in packs if None in placed[pack.name]]
     for backbone in BACKBONES:
@@ -93,17 +87,18 @@ def _benchmark(context: Context, name: str, sets: dict[str, str], title: str) ->
             remark = _remark(context, owners[0], key) if owners else "no pack"
             if not owners:
                 missing.append(f"{column}, {backbone}: no pack. {_how(key, backbone)}")
-            rows += _rows(name, column, backbone, found, remark)
+            rows += _rows(name, column, backbone, found, remark, _reasons(context, owners[0]) if owners else {})
             for row, (spread, _) in found.items():
                 averages.setdefault(row, []).append(spread)
         rows += _average_rows(name, backbone, averages, len(sets))
         tables.append(compact(f"{name}-{slug(backbone)}", f"{title}, CLIP {backbone}", COLUMNS, rows, keep=3))
-    missing += [f"{row.title}: {row.reason}." for row in ROWS if row.reason]
+    missing += dict.fromkeys(f"{title}: {why}." for pack in packs for title, why in _reasons(context, pack).items())
     notes = [
         LABEL_FREE,
         "`published oracle`: DMN and COSMIC were published with weights searched on the test labels; those figures are "
         "not to be compared with ours, which saw none.",
         "Mean ± deviation over the seeds; zero-shot with the pack's own prompts.",
+        *([] if context.packs else [BESIDE, VIEWED]),
         *contradictions(name),
     ]
     return Outcome(name, f"{title} ({where(name)})", tables, (), notes, missing, context.settings)
@@ -134,15 +129,23 @@ Measured = dict[str, tuple[Spread, Spread | None]]  # a row's title → accuracy
 
 def _measured(context: Context, pack: FeaturePack) -> Measured:
     found: Measured = {}
+    absent = _reasons(context, pack)
     for row in ROWS:
-        if row.reason:
+        if row.title in absent:
             continue
         oracle = oracle_accuracy(context, row.spec, pack) if context.oracle and row.weighed else None
         found[row.title] = (accuracy(context, row.spec, pack), oracle)
     return found
 
 
-def _rows(name: str, column: str, backbone: str | None, found: Measured, remark: str) -> list[list[Cell]]:
+def _reasons(context: Context, pack: FeaturePack) -> dict[str, str]:
+    """Return why rows are not run on a pack, by their titles."""
+    return {row.title: why for row in ROWS if (why := context.hindrance(row.spec, pack))}
+
+
+def _rows(
+    name: str, column: str, backbone: str | None, found: Measured, remark: str, absent: Collection[str]
+) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for row in ROWS:
         if not found and not row.published:
@@ -153,7 +156,9 @@ def _rows(name: str, column: str, backbone: str | None, found: Measured, remark:
         ours, oracle = found.get(row.title, (None, None))
         start = found["CLIP"][0].mean if found else 0.0
         gain = f"{round(ours.mean - start, 2) + 0.0:+.2f}" if ours and row.spec != "zero_shot" else None
-        told = "; ".join(part for part in (remark if row is ROWS[0] else "", row.reason) if part)
+        told = "; ".join(
+            part for part in (remark if row is ROWS[0] else "", ABSENT if row.title in absent else "") if part
+        )
         rows.append([column, row.title, _text(ours), gain, _text(oracle), *beside, told])
     return rows
 
@@ -178,7 +183,8 @@ def _average_rows(name: str, backbone: str, averages: dict[str, list[Spread]], s
 
 def _own_table(context: Context, name: str, pack: FeaturePack) -> Table:
     """Show a pack that is none of the paper's."""
-    rows = _rows(name, pack.name, None, _measured(context, pack), f"{pack.clip_model}, aux {pack.aux_model or 'none'}")
+    remark = f"{pack.clip_model}, aux {pack.aux_model or 'none'}, {pack.clip.shape[1]} views"
+    rows = _rows(name, pack.name, None, _measured(context, pack), remark, _reasons(context, pack))
     title = f"{pack.name}: not in the paper's table"
     return compact(f"{name}-{slug(pack.name)}", title, COLUMNS, rows, keep=3)
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-import numpy as np
-
-from cosmic_tta.corruptions import Corruption
-from cosmic_tta.datasets.embedded import photographs
-from cosmic_tta.demo import BATCH, shifted_pack
-from cosmic_tta.encoders import make_clip
+from cosmic_tta.checkpoints import refuse_own_shots
+from cosmic_tta.core import Method, Support
+from cosmic_tta.errors import CosmicError, InputError
 from cosmic_tta.evaluate import Run, score
+from cosmic_tta.experiments.embedded import STREAM, embedded_lesson, embedded_pack, embedded_shots
 from cosmic_tta.methods import make_method, split_name
 from cosmic_tta.packs import FeaturePack
-from cosmic_tta.pictures import open_picture
-from cosmic_tta.views import Views
+from cosmic_tta.prompt_learning import Learned
+from cosmic_tta.towers import wants_tower, with_tower
 
 SEEDS = (0, 1, 2)
-SHIFT = Corruption("haze", 4)  # of the embedded photographs, as in `cosmic demo`
-IMAGES = 2000  # all of them
-CROPS = (
-    "The embedded photographs have 32 × 32 pixels, and a small crop of them shows little: what views do here says "
-    "nothing about full-size pictures. Crops are the paper's, of at least 8 %."
-)
 KEPT = 64 << 20  # bytes: larger runs are made anew when they are asked for again
+COMPARING = ("tpt", "difftpt")  # learn from several views of an image
 Watch = Callable[[int, int, str], None]
 
 
@@ -48,6 +40,10 @@ class Context:
     limit: int | None = None
     oracle: bool = False  # add what is tuned on labels, in columns of its own
     watch: Watch = silent  # (done, total, what is under way)
+    support: FeaturePack | None = None  # labelled training features, for few-shot methods
+    learned: Mapping[str, Learned] = field(default_factory=dict)  # by method, what `cosmic train` left
+    tower: str | None = None  # the encoder whose text tower is learned through; the pack's own unless told
+    without: tuple[str, ...] = ()  # methods that are left out
     kept: dict[Any, Run] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -70,11 +66,60 @@ class Context:
             "oracle": self.oracle,
         }
 
-    def labelled(self) -> tuple[list[FeaturePack], list[str]]:
+    def labelled(self, streams: Sequence[FeaturePack] | None = None) -> tuple[list[FeaturePack], list[str]]:
         """Return the streams with labels, and a sentence for each without: accuracy cannot be told of those."""
-        kept = [pack for pack in self.streams if pack.labels is not None]
-        missing = [f"{pack.name}: no labels, so no accuracy." for pack in self.streams if pack.labels is None]
+        streams = self.streams if streams is None else streams
+        kept = [pack for pack in streams if pack.labels is not None]
+        missing = [f"{pack.name}: no labels, so no accuracy." for pack in streams if pack.labels is None]
         return kept, missing
+
+    def hindrance(self, spec: str, pack: FeaturePack) -> str:
+        """Return why a method cannot run on a pack; empty if it can."""
+        name = split_name(spec)[0].name
+        if name in self.without:
+            return "left out"
+        if name in COMPARING and pack.clip.shape[1] == 1:
+            return "learns from several views of an image, and the pack has one: cosmic extract --views 64"
+        if name == "difftpt" and not drawn_views(pack):
+            return "needs views that a diffusion model drew: cosmic draw-views, then cosmic extract --views-from"
+        try:
+            self.prepared(spec, pack)
+        except CosmicError as error:
+            return str(error).rstrip(".")
+        return ""
+
+    def prepared(self, spec: str, pack: FeaturePack, **parameters: Any) -> tuple[Method[Any], FeaturePack]:
+        """Return a method ready to run, and the pack with all that it asks for; an error says what is missing."""
+        kind, _ = split_name(spec)
+        given: dict[str, Any] = {}
+        if "support" in kind.needs:
+            given["support"] = self._support(pack)
+        if "checkpoint" in kind.needs and (learned := self._learned(kind.name, pack)) is not None:
+            refuse_own_shots(learned, pack)
+            given["checkpoint"] = learned
+        if kind.name == "difftpt":
+            parameters = {"generated": drawn_views(pack)} | parameters
+        method = make_method(spec, **parameters, **given)
+        if wants_tower(method):
+            pack = with_tower(pack, self.tower)
+        method.init(pack.task())
+        return method, pack
+
+    def _support(self, pack: FeaturePack) -> Support:
+        if self.support is not None:
+            return self.support.support()
+        if self._leaves_shots(pack):
+            return embedded_shots()
+        raise InputError("few-shot: needs labelled training features, --support PACK.")
+
+    def _learned(self, method: str, pack: FeaturePack) -> Learned | None:
+        if method in self.learned:
+            return self.learned[method]
+        return embedded_lesson(method) if self._leaves_shots(pack) else None
+
+    def _leaves_shots(self, pack: FeaturePack) -> bool:
+        """Tell whether a pack is of the first embedded photographs, and the shots are of the others."""
+        return not self.packs and len(pack) <= STREAM
 
     def run(self, spec: str, pack: FeaturePack, seed: int | None = None, aux: str = "given", **parameters: Any) -> Run:
         """Run `name` or `name@preset` over a pack, shuffled by the seed; the first of the seeds unless told."""
@@ -83,7 +128,7 @@ class Context:
         key = (spec, told, pack.name, pack.clip.shape, pack.aux_model, seed, aux, self.limit)
         if key in self.kept:
             return self.kept[key]
-        method = make_method(spec, **parameters)
+        method, pack = self.prepared(spec, pack, **parameters)
         what = f"{spec}{''.join(f' {name}={value}' for name, value in told)} on {pack.name}, seed {seed}"
         run = score(
             method,
@@ -100,36 +145,6 @@ class Context:
         return run
 
 
-@cache
-def embedded_pack(images: int = IMAGES, shift: Corruption = SHIFT) -> FeaturePack:
-    """Encode the first so many embedded photographs, shifted, one view each; once a process."""
-    return shifted_pack(shift, images)
-
-
-@cache
-def embedded_views(images: int, views: int, shift: Corruption = SHIFT) -> FeaturePack:
-    """Encode the first embedded photographs, shifted, with several views each; view 0 is the plain photograph.
-
-    Crops are the paper's, down to 8 % of a picture.
-    """
-    plain = embedded_pack(images, shift)
-    clip, drawn = make_clip("mini:clip"), Views(views)
-    rows = []
-    for item in photographs().items[:images]:
-        picture = shift(open_picture(item.read()), item.key)
-        rows.append(drawn.of(picture, item.key, clip.preprocessing))
-    pixels = np.stack(rows)  # [N, V, height, width, 3]
-    flat = pixels.reshape(-1, *pixels.shape[2:])
-    features = np.concatenate([clip.encode(flat[start : start + BATCH]) for start in range(0, len(flat), BATCH)])
-    return FeaturePack(
-        name=f"{plain.name}, {views} views",
-        class_names=plain.class_names,
-        clip=features.reshape(images, views, -1),
-        text=plain.text,
-        aux=plain.aux,
-        labels=plain.labels,
-        logit_scale=plain.logit_scale,
-        clip_model=plain.clip_model,
-        aux_model=plain.aux_model,
-        source=plain.source,
-    )
+def drawn_views(pack: FeaturePack) -> int:
+    """Return how many of a pack's views, the last ones, a diffusion model drew."""
+    return int(pack.made.get("drawn views", {}).get("count", 0))

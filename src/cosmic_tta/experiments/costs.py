@@ -12,7 +12,9 @@ from cosmic_tta.charts import Cell, Chart, Outcome, Series, slug
 from cosmic_tta.encoders import make_clip, make_encoder
 from cosmic_tta.evaluate import evaluate
 from cosmic_tta.experiments.ablations import VIEWED, VIEWS
-from cosmic_tta.experiments.context import CROPS, Context, embedded_views
+from cosmic_tta.experiments.context import Context
+from cosmic_tta.experiments.embedded import VIEWED as MOVED
+from cosmic_tta.experiments.embedded import embedded_views
 from cosmic_tta.experiments.measures import LABEL_FREE, accuracy, compact, conditions
 from cosmic_tta.experiments.published import contradictions, figure, pair, where
 from cosmic_tta.methods import make_method
@@ -22,6 +24,7 @@ from cosmic_tta.state import leaves, state_bytes
 # The views that the paper gives each method, and whether it asks the auxiliary encoder too.
 EFFICIENCY = (
     ("CLIP", "zero_shot", 1, False),
+    ("TPT", "tpt", 64, False),
     ("TDA", "tda", 64, False),
     ("DMN", "dmn", 128, False),
     ("COSMIC", "cosmic@official", 16, True),
@@ -59,7 +62,8 @@ def efficiency(context: Context) -> Outcome:
     embedded = not context.packs
     packs: tuple[FeaturePack, ...] = context.packs or (embedded_views(min(context.limit or VIEWED, VIEWED), VIEWS[-1]),)
     clip, aux = (encoding_seconds("clip")[0], encoding_seconds("aux")[0]) if embedded else (None, None)
-    tables, charts, missing = [], [], ["TPT: learns prompts by gradients; not built yet."]
+    tables, charts = [], []
+    missing: list[str] = []
     for pack in packs:
         if pack.labels is None:
             missing.append(f"{pack.name}: no labels, so no accuracy.")
@@ -70,6 +74,9 @@ def efficiency(context: Context) -> Outcome:
         for title, spec, wanted, looks_aside in EFFICIENCY:
             views = min(wanted, pack.clip.shape[1])
             first = replace(pack, name=f"{pack.name}, first {views}", clip=pack.clip[:, :views])
+            if why := context.hindrance(spec, first):
+                missing.append(f"{title}: {why}.")
+                continue
             spread = accuracy(context, spec, first)
             step = min(context.run(spec, first, seed).report.ms_per_sample for seed in context.seeds)
             whole: float | None = None
@@ -104,7 +111,7 @@ def efficiency(context: Context) -> Outcome:
         LABEL_FREE,
         "A step is the method alone, the fastest mean of the seeds, on one core of this machine; the published times "
         "are of Flower102 with CLIP ViT-B/16 on a Tesla V100S, encoding included, and are no yardstick for ours.",
-        f"Views are cut to what a pack has ({VIEWS[-1]} of the first {VIEWED} embedded photographs). {CROPS}"
+        f"Views are cut to what a pack has ({VIEWS[-1]} of the first {VIEWED} embedded photographs). {MOVED}"
         if embedded
         else "A pack does not tell how long its encoders took: only steps are timed. Views are cut to what it has.",
         *contradictions("efficiency"),

@@ -17,8 +17,8 @@ from cosmic_tta.packs import FeaturePack
 
 BASES = ("cosmic@paper", "cosmic@official", "cosmic")  # as printed, as published, ours; all without labels
 LABEL_FREE = (
-    "Ours: no label reaches a method. cosmic@paper is the method as printed and cosmic@official the authors' program, "
-    "both with fixed weights 1, 1, 1; cosmic is our default."
+    "Ours: no label of a stream reaches a method. cosmic@paper is the method as printed and cosmic@official the "
+    "authors' program, both with fixed weights 1, 1, 1; cosmic is our default."
 )
 
 

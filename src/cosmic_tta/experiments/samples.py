@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosmic_tta.evaluate import Run
-from cosmic_tta.experiments.context import Context, embedded_pack
+from cosmic_tta.experiments.context import Context
+from cosmic_tta.experiments.embedded import embedded_pack
 from cosmic_tta.ops import Array
 from cosmic_tta.originals import Picture, picture_of
 from cosmic_tta.packs import FeaturePack

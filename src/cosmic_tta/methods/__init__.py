@@ -8,16 +8,25 @@ from typing import Any
 from cosmic_tta.core import Method
 from cosmic_tta.errors import unknown_name
 from cosmic_tta.methods.bayes_means import BayesMeans
+from cosmic_tta.methods.cocoop import CoCoop, CoCoopLesson
+from cosmic_tta.methods.coop import Coop, CoopLesson
 from cosmic_tta.methods.cosmic import Cosmic
+from cosmic_tta.methods.difftpt import DiffTpt
 from cosmic_tta.methods.dmn import Dmn
 from cosmic_tta.methods.tda import Tda
 from cosmic_tta.methods.tip_adapter import TipAdapter
+from cosmic_tta.methods.tip_adapter_f import TipAdapterF, TipAdapterFLesson
+from cosmic_tta.methods.tpt import Tpt
 from cosmic_tta.methods.zero_shot import ZeroShot
 from cosmic_tta.parameters import known_parameter
+from cosmic_tta.prompt_learning import Lesson
 
 METHODS: Mapping[str, type[Method[Any]]] = {
-    kind.name: kind for kind in (ZeroShot, TipAdapter, Tda, Dmn, Cosmic, BayesMeans)
+    kind.name: kind
+    for kind in (ZeroShot, TipAdapter, Tda, Dmn, Cosmic, BayesMeans, Tpt, DiffTpt, Coop, CoCoop, TipAdapterF)
 }
+LESSONS: Mapping[str, type[Lesson]] = {kind.method: kind for kind in (CoopLesson, CoCoopLesson, TipAdapterFLesson)}
+GIVEN = ("support", "checkpoint")  # what a method takes beside its hyper-parameters, if it needs it
 
 
 def split_name(spec: str) -> tuple[type[Method[Any]], str]:
@@ -39,6 +48,6 @@ def make_method(spec: str, **parameters: Any) -> Method[Any]:
     """
     kind, preset = split_name(spec)
     for name in parameters:
-        if name != "support" or "support" not in kind.needs:
+        if name not in GIVEN or name not in kind.needs:
             known_parameter(kind, name)
     return kind(**{**kind.presets[preset], **parameters})

@@ -1,0 +1,41 @@
+"""Views of a picture that a diffusion model draws, through the package diffusers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+from PIL import Image
+
+from cosmic_tta.encoders.base import Options
+from cosmic_tta.errors import EncoderError
+
+INSTALL = "pip install 'cosmic-tta[diffusion]', in a clone -e '.[diffusion]'"
+EXAMPLE = "stabilityai/stable-diffusion-2-1-unclip-small"  # draws variations of a picture, without a sentence
+Draw = Callable[[Image.Image, int, int], list[Image.Image]]  # a picture, how many, a seed
+
+
+def load(name: str, device: str = "auto") -> Draw:
+    """Load a pipeline that takes a picture and gives variations of it, from the hub's cache or a folder."""
+    missing = [package for package in ("torch", "diffusers") if find_spec(package) is None]
+    if missing:
+        raise EncoderError(f"drawing views needs {' and '.join(missing)}, not installed: {INSTALL}.")
+    import torch
+    from diffusers import DiffusionPipeline
+
+    from cosmic_tta.encoders.torch_towers import where
+
+    place, dtype = where(Options(device))
+    try:
+        pipeline = DiffusionPipeline.from_pretrained(name, torch_dtype=dtype).to(place)
+    except Exception as error:  # a missing file, an unreachable hub and a damaged file come as many kinds of error
+        raise EncoderError(f"diffusers cannot load {name!r}: {error!s:.300}") from error
+    pipeline.set_progress_bar_config(disable=True)
+
+    def draw(picture: Image.Image, count: int, seed: int) -> list[Image.Image]:
+        random = torch.Generator("cpu").manual_seed(seed)
+        drawn: Any = pipeline(image=picture, num_images_per_prompt=count, generator=random)
+        return list(drawn.images)
+
+    return draw
