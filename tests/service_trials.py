@@ -27,6 +27,7 @@ from serving import CLASSES, TEXT, Nursery, Running, features, samples, wanted
 
 from cosmic_tta.client import Client, ServiceError
 from cosmic_tta.core import Sample, Task
+from cosmic_tta.guards import Guard
 from cosmic_tta.methods import make_method
 from cosmic_tta.session import Session
 
@@ -86,7 +87,9 @@ def kills(
     for number, method in enumerate(("bayes_means", "cosmic")):
         about = {"preset": "default", "views": 1, "seed": 0}
         task = Task(tuple(CLASSES), TEXT)
-        beside = Session.create(folder / f"beside-{number}", method, task, make_method(method), about=about)
+        beside = Session.create(
+            folder / f"beside-{number}", method, task, make_method(method), about=about, guard=Guard()
+        )
         fed.append(_Fed(f"s{number}", method, samples(most, seed=number), beside))
     with Nursery() as nursery:
         client = nursery.start(folder / "data")

@@ -21,7 +21,13 @@ from cosmic_tta.packs import FeaturePack
 from cosmic_tta.session import Session
 from cosmic_tta.synthetic import superclass_pack
 
-SPECS = [f"{name}@{preset}" for name, kind in METHODS.items() for preset in kind.presets]
+# What a session keeps of a stream; methods that learn prompts keep nothing, and have a test of their own.
+SPECS = [
+    f"{name}@{preset}"
+    for name, kind in METHODS.items()
+    if not {"tower", "checkpoint"} & set(kind.needs)
+    for preset in kind.presets
+]
 
 
 @cache

@@ -25,7 +25,7 @@ def pictures(centres: Array, kinds: Ints, offset: Array | float, seed: int) -> l
 
 def watch(samples: list[Sample], task: Task) -> tuple[Watch, Watched, list[int]]:
     method, eye = ZeroShot(), Watch()
-    state, watched, fired = method.init(task), eye.init(task), []
+    state, watched, fired = method.init(task), eye.init(task.classes, task.dim), []
     for sample in samples:
         eye.see(watched, sample, method.step(state, sample))
         fired.append(watched.drifted)
@@ -72,7 +72,7 @@ def test_answers_that_collapse_raise_the_alarm() -> None:
     task = Task(tuple("abcdefghij"), centres)
     samples = pictures(centres, np.random.default_rng(3).integers(0, CLASSES, 200), 0.0, 0)
     method, eye = ZeroShot(), Watch()
-    state, watched = method.init(task), eye.init(task)
+    state, watched = method.init(task), eye.init(task.classes, task.dim)
     stuck = softmax(as_float32(np.eye(CLASSES)[4] * 20))
     for number, sample in enumerate(samples):
         sound = method.step(state, sample)
@@ -88,7 +88,7 @@ def test_nothing_seen_is_no_alarm_and_damage_is_refused() -> None:
     centres, _ = domain(0)
     task = Task(tuple("abcdefghij"), centres)
     eye = Watch()
-    watched = eye.init(task)
+    watched = eye.init(task.classes, task.dim)
     assert eye.alarms(watched, task.class_names) == []
     assert eye.signals(watched) == (0.0, 1.0, 1.0, 0.0)
     watched.answer[0] = 99

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_session import SPECS
 
 from cosmic_tta import METHODS, Method, Sample, State, Task, make_method
 from cosmic_tta.carried import carry, carry_both, kept_names
@@ -16,7 +17,7 @@ from cosmic_tta.state import state_arrays, state_digest
 from cosmic_tta.synthetic import superclass_pack
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    **{f"{name}@{preset}": {} for name, kind in METHODS.items() for preset in kind.presets},
+    **{spec: {} for spec in SPECS},
     "cosmic@default text slot": {"text_slot": True},
     "cosmic@default mean": {"centre": "mean", "aux_centre": "ema"},
     "cosmic@default attention aux": {"centre": "ema_all", "aux_centre": "attention"},

@@ -134,7 +134,7 @@ def _end_this_process() -> Any:
 def test_how_it_was_made_is_said(tmp_path: Path) -> None:
     run(data(tmp_path / "in", each=2), tmp_path / "out", views=Views(4, seed=9, mix=True))
     made = json.loads((tmp_path / "out/pack.json").read_text())["made"]
-    assert made["views"] == {"count": 4, "seed": 9, "smallest": 0.08, "flip": 0.5, "mix": True}
+    assert made["views"] == {"count": 4, "seed": 9, "smallest": 0.08, "move": 0.125, "flip": 0.5, "mix": True}
     assert made["clip"]["weights"] == "tiny:clip-8-16"
     assert made["clip"]["preprocessing"]["size"] == [16, 16]
     assert not any("time" in key or "date" in key for key in made)

@@ -34,7 +34,7 @@ def test_two_hundred_bad_pictures(tmp_path: Path) -> None:
                 assert set(answer.json()) == {"error", "detail", "hint"}
         assert len(refused) >= 120
         told = service.get("/v1/streams/s?digest=true").json()
-        assert told["seen"] == accepted
+        assert told["monitor"]["answered"] == accepted
         for data in refused:
             service.post("/v1/streams/s/predict", content=data, headers=head)
         assert service.get("/v1/streams/s?digest=true").json()["digest"] == told["digest"]

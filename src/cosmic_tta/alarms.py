@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cosmic_tta.balance import effective_classes
-from cosmic_tta.core import Prediction, Sample, Task
+from cosmic_tta.core import Prediction, Sample
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.ops import Array, Ints
 
@@ -86,13 +86,13 @@ class Watch:
     agreement: float = 0.5
     every: int = 8
 
-    def init(self, task: Task) -> Watched:
-        """Make the memory of a watch that has seen nothing."""
+    def init(self, classes: int, width: int) -> Watched:
+        """Make the memory of a watch that has seen nothing, for so many classes and CLIP features so wide."""
         whole = np.zeros(self.window, np.int64)
         return Watched(
-            centre=np.zeros((task.classes, task.dim), np.float32),
-            count=np.zeros(task.classes, np.int64),
-            residual=np.zeros((self.window, task.dim), np.float32),
+            centre=np.zeros((classes, width), np.float32),
+            count=np.zeros(classes, np.int64),
+            residual=np.zeros((self.window, width), np.float32),
             kind=whole.copy(),
             filled=0,
             answer=whole.copy(),

@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,15 +24,17 @@ from cosmic_tta import __version__
 from cosmic_tta.core import Method, State, Support, Task
 from cosmic_tta.disk import read_all, write_whole
 from cosmic_tta.errors import CosmicError, SessionError, SnapshotError
+from cosmic_tta.guards import Guard, Remembered
 from cosmic_tta.kernel import COMPILED
 from cosmic_tta.methods import make_method
 from cosmic_tta.monitor import Monitor
 from cosmic_tta.parameters import values
 from cosmic_tta.snapshot import check_arrays, fill
-from cosmic_tta.state import arrays_digest, state_arrays
+from cosmic_tta.state import arrays_digest, leaves, state_arrays
 
 Arrays = dict[str, NDArray[Any]]
 Header = dict[str, Any]
+Towering = Callable[[Task], Task]  # a task → the same with the text tower of its encoder
 KEY = "cosmic_tta_session"
 LARGEST_HEADER = 64 << 20
 SIZES = ("shots", "items_per_class")  # parameters that say how much a state holds
@@ -59,6 +61,8 @@ class Standing:
     method: Method[Any]
     state: State
     about: dict[str, Any] = field(default_factory=dict)
+    guard: Guard | None = None
+    remembered: Remembered | None = None  # what the guard remembers
     sources: dict[str, list[int]] = field(default_factory=dict)  # name → [number of its first step, steps]
 
 
@@ -99,6 +103,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     arrays = {f"state.{name}": array for name, array in state_arrays(standing.state).items()}
     arrays |= {f"monitor.{name}": array for name, array in checkpoint.monitor.arrays().items()}
     arrays["task.text"] = task.text
+    if standing.remembered is not None:
+        arrays |= {f"guard.{name}": np.asarray(value) for name, value in leaves(standing.remembered)}
     if support is not None:
         arrays |= {"support.features": support.features, "support.labels": support.labels}
     header = {
@@ -122,6 +128,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
         "aux_encoder": task.aux_encoder,
         "aux_dim": task.aux_dim,
         "about": standing.about,
+        "guard": None if standing.guard is None else asdict(standing.guard),
         "sources": standing.sources,
         "monitor": checkpoint.monitor.plain(),
     }
@@ -138,11 +145,14 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
     write_whole(path, encode(checkpoint))
 
 
-def read(path: Path, stream: str | None = None) -> Checkpoint:
-    """Read a checkpoint; anything that is damaged, of another stream or makes no sense is refused."""
+def read(path: Path, stream: str | None = None, tower: Towering | None = None) -> Checkpoint:
+    """Read a checkpoint; anything that is damaged, of another stream or makes no sense is refused.
+
+    `tower` gives a task its text tower, for a method that learns through it.
+    """
     header, arrays = _read(path)
     try:
-        checkpoint = _decode(path, header, arrays)
+        checkpoint = _decode(path, header, arrays, tower)
     except SnapshotError:
         raise
     except (CosmicError, KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
@@ -198,11 +208,11 @@ def _typed(header: Header, name: str, *kinds: type) -> Any:
     return value
 
 
-def _decode(path: Path, header: Header, arrays: Arrays) -> Checkpoint:
+def _decode(path: Path, header: Header, arrays: Arrays, tower: Towering | None) -> Checkpoint:
     names = _typed(header, "class_names", list)
     params, about = _typed(header, "params", dict), _typed(header, "about", dict)
     sources = {str(name): [int(first), int(count)] for name, (first, count) in _typed(header, "sources", dict).items()}
-    groups: dict[str, Arrays] = {"state": {}, "monitor": {}, "task": {}, "support": {}}
+    groups: dict[str, Arrays] = {"state": {}, "monitor": {}, "task": {}, "support": {}, "guard": {}}
     for name, array in arrays.items():
         group, _, rest = name.partition(".")
         groups[group][rest] = array
@@ -221,21 +231,35 @@ def _decode(path: Path, header: Header, arrays: Arrays) -> Checkpoint:
         )
         params = {**params, "support": support}
     method = make_method(_typed(header, "method", str), **params)
+    if "tower" in method.needs and tower is not None:
+        task = tower(task)
     _refuse_large(path, params, task, sum(array.nbytes for array in arrays.values()))
     state = method.init(task)
     check_arrays(path, groups["state"], state)
     fill(path, state, groups["state"])
+    guard, remembered = _guard(path, header, task, groups["guard"])
     number = _typed(header, "number", int)
     if number < 0 or len(chain := bytes.fromhex(_typed(header, "chain", str))) != 16:
         raise SnapshotError(f"{str(path)!r} is damaged: its header makes no sense.")
     return Checkpoint(
         stream=_typed(header, "stream", str), name=_typed(header, "name", str), number=number, chain=chain,
-        standing=Standing(method, state, about, sources),
+        standing=Standing(method, state, about, guard, remembered, sources),
         monitor=Monitor.restore(_typed(header, "monitor", dict), groups["monitor"]),
         paused=_typed(header, "paused", bool), settings=_typed(header, "settings", dict),
         note=_typed(header, "note", str), when=float(_typed(header, "when", float, int)),
         build=_typed(header, "build", str),
     )  # fmt: skip
+
+
+def _guard(path: Path, header: Header, task: Task, arrays: Arrays) -> tuple[Guard | None, Remembered | None]:
+    told = _typed(header, "guard", dict, type(None))
+    if told is None:
+        return None, None
+    guard = Guard(**told)
+    remembered = guard.init(task)
+    check_arrays(path, arrays, remembered)
+    fill(path, remembered, arrays)
+    return guard, remembered
 
 
 def _refuse_large(path: Path, params: Mapping[str, Any], task: Task, held: int) -> None:

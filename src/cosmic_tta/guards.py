@@ -18,7 +18,7 @@ from cosmic_tta.core import Method, Prediction, Sample, State, Task, check_sampl
 from cosmic_tta.errors import ParameterError, SnapshotError
 from cosmic_tta.ops import Array, Ints, dots
 
-Reason = Literal["", "duplicate", "quota"]
+Reason = Literal["", "paused", "duplicate", "quota"]
 MOST_PLACES = 8192  # pictures that are remembered in all
 S = TypeVar("S", bound=State)
 
@@ -29,7 +29,7 @@ class Remembered:
 
     clip: Array  # [M, D] plain views
     aux: Array | None  # [M, E]
-    label: Ints  # [M] the class that zero-shot gave it
+    label: Ints  # [M] the class that zero-shot gave it; -1 if that is gone
     source: Ints  # [M] a number for its source; 0 for none
     seen: Ints  # [M] when it last came; 0: an empty place
     time: int  # samples that were judged
@@ -81,6 +81,23 @@ class Guard:
             seen=np.zeros(places, np.int64),
             time=0,
         )
+
+    def carry(self, remembered: Remembered, task: Task, places: Ints) -> Remembered:
+        """Return what is remembered, for other classes; `places` tells which one of the old each was, -1 for none."""
+        carried = self.init(task)
+        order = np.argsort(-remembered.seen, kind="stable")[: len(carried.seen)]  # the latest, if there is less room
+        order = order[remembered.seen[order] > 0]
+        now = np.full(int(max(remembered.label.max(initial=0), places.max(initial=0))) + 1, -1, np.int64)
+        now[places[places >= 0]] = np.flatnonzero(places >= 0)
+        for name in ("clip", "aux", "source", "seen"):
+            rows = getattr(remembered, name)
+            if rows is not None:
+                kept = np.zeros((len(carried.seen), *rows.shape[1:]), rows.dtype)
+                kept[: len(order)] = rows[order]
+                setattr(carried, name, kept)
+        carried.label[: len(order)] = now[remembered.label[order]]
+        carried.time = remembered.time
+        return carried
 
     def judge(self, remembered: Remembered, task: Task, sample: Sample, source: str | None = None) -> Reason:
         """Say whether a sample may teach, and take note of it."""

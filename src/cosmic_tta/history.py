@@ -7,16 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cosmic_tta.carried import carry_both, kept_names
-from cosmic_tta.checkpoint import Checkpoint, Standing, read, snapshot_numbers, snapshot_path
-from cosmic_tta.core import Prediction, Sample, Task
+from cosmic_tta.carried import carry_both, kept_names, places
+from cosmic_tta.checkpoint import Checkpoint, Standing, Towering, read, snapshot_numbers, snapshot_path
+from cosmic_tta.core import Sample, Task
 from cosmic_tta.errors import CosmicError, SessionDamaged, SessionError, SnapshotError
+from cosmic_tta.guards import Judged, Reason, guarded_steps
 from cosmic_tta.monitor import Monitor
 from cosmic_tta.parameters import values
 from cosmic_tta.records import Record, segments
 from cosmic_tta.replay import Numbered, Reader, damaged
 
 BLOCK = 64  # samples that a replay steps through at once
+FORGIVEN = ("reset", "rolled_back", "without")  # after them what was learned is something else
 TURNS = ("rolled_back", "without")  # what comes before them is not simply continued
 
 
@@ -41,27 +43,42 @@ def binding(standing: Standing) -> dict[str, Any]:
 
 def apply(
     standing: Standing, kind: str, numbers: Sequence[int], samples: Sequence[Sample], sources: Sequence[str | None]
-) -> list[Prediction]:
-    """Let samples enter, or, of the kind `look`, be answered alone."""
-    method, state = standing.method, standing.state
+) -> list[Judged]:
+    """Let samples enter as the guard allows, or, of the kind `look`, be answered alone."""
+    method, state, guard, remembered = standing.method, standing.state, standing.guard, standing.remembered
     if kind == "look":
-        return [method.peek(state, sample) for sample in samples]
-    predictions = method.steps(state, samples)
+        return [Judged(method.peek(state, sample), "paused") for sample in samples]
+    reasons: list[Reason] = [""] * len(samples)
+    if guard is not None and remembered is not None:
+        reasons = [guard.judge(remembered, state.task, *one) for one in zip(samples, sources, strict=True)]
+    judged = guarded_steps(method, state, reasons, samples)
     for number, source in zip(numbers, sources, strict=True):
         if source is not None:
             standing.sources.setdefault(source, [number, 0])[1] += 1
-    return predictions
+    return judged
+
+
+def fresh(standing: Standing) -> Standing:
+    """Return what is known when nothing was learned."""
+    task, guard = standing.state.task, standing.guard
+    remembered = None if guard is None else guard.init(task)
+    return replace(standing, state=standing.method.init(task), remembered=remembered, sources={})
 
 
 def changed(standing: Standing, record: Record) -> Standing:
     """Return what is known, for the classes that a record tells."""
     now, meta = standing.state.task, record.meta
     task = Task(
-        tuple(meta["class_names"]), record.arrays["text"], now.logit_scale, now.aux_dim, now.encoder, now.aux_encoder
-    )
+        tuple(meta["class_names"]), record.arrays["text"], now.logit_scale, now.aux_dim, now.encoder, now.aux_encoder,
+        None if now.tower is None else now.tower.with_classes(tuple(meta["class_names"])),
+    )  # fmt: skip
     names = kept_names(now, task, meta["renamed"])
     method, state = carry_both(standing.method, standing.state, task, names)
-    return replace(standing, method=method, state=state, about=dict(meta.get("about", standing.about)))
+    remembered = standing.remembered
+    if standing.guard is not None and remembered is not None:
+        remembered = standing.guard.carry(remembered, state.task, places(now, task, names))
+    about = dict(meta.get("about", standing.about))
+    return replace(standing, method=method, state=state, remembered=remembered, about=about)
 
 
 class Fold:
@@ -113,22 +130,24 @@ class Fold:
         self._block.clear()
         try:
             self.standing.method.check_block(self.standing.state, samples)
-            predictions = apply(self.standing, self._kind, numbers, samples, sources)
+            judged = apply(self.standing, self._kind, numbers, samples, sources)
         except CosmicError as error:
             why = f"event {numbers[0]} cannot be replayed: {error}"
             raise SessionDamaged(
                 f"{why} Everything up to event {self.number} can be recovered.", self.number
             ) from error
         if self.monitor is not None:
-            names, learned = self.standing.state.task.class_names, self._kind == "step"
-            for number, prediction, source, tag in zip(numbers, predictions, sources, tags, strict=True):
-                self.monitor.answer(number, prediction, names, learned=learned, source=source, tag=tag)
+            names = self.standing.state.task.class_names
+            for one in zip(numbers, samples, judged, sources, tags, strict=True):
+                self.monitor.answer(*one, names)
         self.number = numbers[-1]
 
     def _turn(self, number: int, record: Record) -> None:
         kind, meta = record.kind, record.meta
         if kind in ("pause", "resume"):
             self.paused = kind == "pause"
+            if self.monitor is not None and not self.paused:
+                self.monitor.forgive(number)
         elif kind == "label":
             if self.monitor is not None:
                 self.monitor.label(meta["of"], meta["class"])
@@ -137,8 +156,7 @@ class Fold:
             if self.monitor is not None:
                 self.monitor.rename(meta["renamed"])
         elif kind == "reset":
-            fresh = self.standing.method.init(self.standing.state.task)
-            self.standing = replace(self.standing, state=fresh, sources={})
+            self.standing = fresh(self.standing)
         elif kind == "rolled_back":
             self.standing, self.turned = self.history.standing(meta["to"], self.excluded), True
         elif kind == "without":
@@ -146,13 +164,15 @@ class Fold:
             self.turned = True
         else:
             raise SessionError(f"there is no such event as {kind!r}; a later version may know it.")
+        if self.monitor is not None and kind in FORGIVEN:
+            self.monitor.forgive(number)
 
 
 class History:
     """What a session knew at some moment, from its snapshots and its journal."""
 
-    def __init__(self, folder: Path, stream: str) -> None:
-        self.folder, self.stream = folder, stream
+    def __init__(self, folder: Path, stream: str, tower: Towering | None = None) -> None:
+        self.folder, self.stream, self.tower = folder, stream, tower
 
     def standing(self, number: int, excluded: frozenset[str]) -> Standing:
         """Return what was known after an event, had some sources never come."""
@@ -203,7 +223,7 @@ class History:
         for at in snapshot_numbers(self.folder):
             if after <= at <= number:
                 try:
-                    checkpoint = read(snapshot_path(self.folder, at), self.stream)
+                    checkpoint = read(snapshot_path(self.folder, at), self.stream, self.tower)
                 except SnapshotError:
                     continue
                 if not excluded & checkpoint.standing.sources.keys():

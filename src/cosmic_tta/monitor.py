@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_tta.core import Prediction
+from cosmic_tta.alarms import Alarm, Signals, Watch, Watched
+from cosmic_tta.core import Prediction, Sample
 from cosmic_tta.errors import InputError, SnapshotError
-from cosmic_tta.state import arrays_digest
+from cosmic_tta.guards import Judged
+from cosmic_tta.snapshot import check_arrays, fill
+from cosmic_tta.state import arrays_digest, leaves
 
 WINDOW = 4096  # answers that are remembered, and can still be labelled
 NAME_LENGTH = 200  # of a source or a tag
@@ -27,7 +30,10 @@ COLUMNS = {
     "margin": np.float32,
     "entropy": np.float32,
 }
-COUNTS = ("answered", "learned", "labelled", "right", "zero_shot_right", "agreed")
+COUNTS = ("answered", "learned", "labelled", "right", "zero_shot_right", "agreed", "paused", "duplicate", "quota")
+HARM = 3.0  # standard deviations by which late labels must speak against adaptation before it is given up
+LEAST_HARM = 10  # labelled answers on which zero-shot and the method differ, before anything is made of them
+WATCH = Watch()
 
 
 class Remembered(NamedTuple):
@@ -58,19 +64,33 @@ class Monitor:
         self._rows = {name: np.zeros(WINDOW, kind) for name, kind in COLUMNS.items()}
         self._told: list[list[str | None]] = []  # (source, tag) of each row
         self._at: dict[int, int] = {}  # number → row
+        self.watched: Watched | None = None  # what the alarms remember
+        self.fallen = 0  # the answer whose label showed harm: zero-shot answers since; 0: it does not
+        self.forgiven = 0  # labels of answers up to this event no longer speak against the method
+
+    def given(self, prediction: Prediction) -> Prediction:
+        """Return what is answered: the prediction, or zero-shot's where adaptation was given up."""
+        if not self.fallen:
+            return prediction
+        return Prediction(prediction.parts["zero_shot"], prediction.parts, prediction.explain)
 
     def answer(
         self,
         number: int,
-        prediction: Prediction,
+        sample: Sample,
+        judged: Judged,
+        source: str | None,
+        tag: str | None,
         class_names: Sequence[str],
-        *,
-        learned: bool,
-        source: str | None = None,
-        tag: str | None = None,
-    ) -> None:
-        """Take note of an answer."""
-        scores = prediction.scores
+    ) -> Prediction:
+        """Take note of an answer, and return it."""
+        prediction, reason = self.given(judged.prediction), judged.reason
+        if self.watched is None:
+            self.watched = WATCH.init(len(class_names), sample.clip.shape[1])
+        WATCH.see(self.watched, sample, prediction)
+        learned, scores = not reason, prediction.scores
+        if reason:
+            self.counts[reason] += 1
         best = prediction.label
         second = float(np.partition(scores, -2)[-2]) if len(scores) > 1 else 0.0
         positive = scores[scores > 0].astype(np.float64)
@@ -93,6 +113,7 @@ class Monitor:
         self.counts["agreed"] += answer == zero_shot
         self.sums["confidence"] += float(scores[best])
         self.sums["entropy"] += entropy
+        return prediction
 
     def check_number(self, number: int) -> None:
         """Refuse a number that is none of a remembered answer."""
@@ -111,6 +132,32 @@ class Monitor:
             self._count(row, before, -1)
         self._rows["label"][row] = label
         self._count(row, label, 1)
+        if not self.fallen and self._harmed():
+            self.fallen = number
+
+    def _harmed(self) -> bool:
+        """Whether labels show, beyond chance, that zero-shot would have been right more often."""
+        rows = {name: column[: len(self._told)] for name, column in self._rows.items()}
+        told = (rows["label"] >= 0) & (rows["number"] > self.forgiven) & (rows["answer"] != rows["zero_shot"])
+        lost = int((told & (rows["zero_shot"] == rows["label"])).sum())
+        won = int((told & (rows["answer"] == rows["label"])).sum())
+        return lost + won >= LEAST_HARM and lost - won > HARM * (lost + won) ** 0.5
+
+    def forgive(self, number: int) -> None:
+        """What was learned is another now, or trusted again: the method answers, and is judged from here on."""
+        self.fallen, self.forgiven = 0, number
+
+    def signals(self) -> Signals:
+        """Return what the alarms look at."""
+        return Signals(0.0, 1.0, 1.0, 0.0) if self.watched is None else WATCH.signals(self.watched)
+
+    def alarms(self, class_names: Sequence[str]) -> list[Alarm]:
+        """Return the alarms that are on."""
+        found = [] if self.watched is None else WATCH.alarms(self.watched, class_names)
+        if self.fallen:
+            detail = "late labels show that zero-shot is right more often; it answers now, until learning is resumed."
+            found.append(Alarm("harm", self.fallen, detail))
+        return found
 
     def _count(self, row: int, label: int, by: int) -> None:
         answer, zero_shot = int(self._rows["answer"][row]), int(self._rows["zero_shot"][row])
@@ -123,7 +170,8 @@ class Monitor:
             del self.confusions[pair]
 
     def rename(self, renamed: Mapping[str, str]) -> None:
-        """Go on counting for a class under its new name."""
+        """Go on counting for a class under its new name; alarms begin anew, the classes being others."""
+        self.watched = None
         rows = {self._places[old]: new for old, new in renamed.items() if old in self._places}
         for place, new in rows.items():
             if new in self._places and self._places[new] not in rows:  # one who had that name before
@@ -186,12 +234,17 @@ class Monitor:
             "confusions": [[*pair, count] for pair, count in sorted(self.confusions.items())],
             "sums": self.sums,
             "told": self._told,
+            "fallen": self.fallen,
+            "forgiven": self.forgiven,
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the remembered answers, as far as there are any."""
         used = min(self.counts["answered"], WINDOW)
-        return {name: column[:used].copy() for name, column in self._rows.items()}
+        rows = {name: column[:used].copy() for name, column in self._rows.items()}
+        if self.watched is not None:
+            rows |= {f"watch.{name}": np.array(value) for name, value in leaves(self.watched)}
+        return rows
 
     @classmethod
     def restore(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Monitor:
@@ -204,9 +257,14 @@ class Monitor:
             monitor.confusions = {(int(a), int(b)): _count(count) for a, b, count in plain["confusions"]}
             monitor.sums = {name: float(plain["sums"][name]) for name in monitor.sums}
             monitor._told = [[source, tag] for source, tag in plain["told"]]
+            monitor.fallen, monitor.forgiven = _count(plain["fallen"]), _count(plain["forgiven"])
         except (KeyError, TypeError, ValueError) as error:
             raise SnapshotError("the saved monitor makes no sense; the file is damaged.") from error
         monitor._places = {name: place for place, name in enumerate(monitor.names)}
+        watch = {name.removeprefix("watch."): rows for name, rows in arrays.items() if name.startswith("watch.")}
+        arrays = {name: rows for name, rows in arrays.items() if not name.startswith("watch.")}
+        if watch:
+            monitor.watched = _restored(watch)
         used = min(monitor.counts["answered"], WINDOW)
         sound = set(arrays) == set(COLUMNS) and len(monitor._told) == used
         for name, kind in COLUMNS.items():
@@ -225,6 +283,16 @@ class Monitor:
         """Return a fingerprint of all of it."""
         plain = json.dumps(self.plain(), sort_keys=True, ensure_ascii=False)
         return arrays_digest({**self.arrays(), "plain": np.frombuffer(plain.encode(), np.uint8)})
+
+
+def _restored(arrays: Mapping[str, NDArray[Any]]) -> Watched:
+    centre = arrays.get("centre")
+    if centre is None or centre.ndim != 2:
+        raise SnapshotError("what the alarms remember has the wrong form; the file is damaged.")
+    watched = WATCH.init(*centre.shape)
+    check_arrays("the monitor", arrays, watched)
+    fill("the monitor", watched, arrays)
+    return watched
 
 
 def _count(value: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from cosmic_tta import disk
-from cosmic_tta.checkpoint import Checkpoint, Standing, build, read, snapshot_numbers, snapshot_path, write
+from cosmic_tta.checkpoint import Checkpoint, Standing, Towering, build, read, snapshot_numbers, snapshot_path, write
 from cosmic_tta.core import Method, Task
 from cosmic_tta.errors import SessionDamaged, SessionError, SnapshotError
 from cosmic_tta.history import Fold, History, binding
@@ -84,14 +84,15 @@ def begin(
         raise
 
 
-def find(folder: Path, *, recover: bool = False) -> Found:
+def find(folder: Path, *, tower: Towering | None = None, recover: bool = False) -> Found:
     """Bring a session back: the newest sound snapshot, then the journal.
 
     SessionDamaged if that cannot be; with `recover`, what comes before the damage is kept, the rest laid aside.
     """
-    checkpoint, spoiled = newest(folder)
+    checkpoint, spoiled = newest(folder, tower)
     stream, warnings = checkpoint.stream, [str(error) for error in spoiled.values()]
-    fold = Fold(History(folder, stream), checkpoint.number, checkpoint.standing, checkpoint.paused, checkpoint.monitor)
+    history = History(folder, stream, tower)
+    fold = Fold(history, checkpoint.number, checkpoint.standing, checkpoint.paused, checkpoint.monitor)
     reader = Reader(folder, stream, checkpoint.number, checkpoint.chain)
     broken: SessionDamaged | None = None
     try:
@@ -113,7 +114,7 @@ def find(folder: Path, *, recover: bool = False) -> Found:
         cut_off(folder, stream, binding(fold.standing), damage)
         for path in spoiled:
             disk.lay_aside(path)
-        found = find(folder)
+        found = find(folder, tower=tower)
         found.warnings = [*warnings, str(broken), *found.warnings, f"recovered up to event {found.tail.number}."]
         return found
     tail = reader.tail
@@ -126,13 +127,13 @@ def find(folder: Path, *, recover: bool = False) -> Found:
     return Found(now, tail, warnings, list(spoiled), fold.turned)
 
 
-def newest(folder: Path) -> tuple[Checkpoint, dict[Path, SnapshotError]]:
+def newest(folder: Path, tower: Towering | None = None) -> tuple[Checkpoint, dict[Path, SnapshotError]]:
     """Return the newest sound snapshot, and what is wrong with those after it."""
     spoiled: dict[Path, SnapshotError] = {}
     for number in snapshot_numbers(folder):
         path = snapshot_path(folder, number)
         try:
-            return read(path), spoiled
+            return read(path, tower=tower), spoiled
         except SnapshotError as error:
             spoiled[path] = error
     told = " ".join(str(error) for error in list(spoiled.values())[:3])

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cosmic_tta import disk, shelf
+from cosmic_tta.alarms import Alarm, Signals
 from cosmic_tta.carried import kept_names
 from cosmic_tta.checkpoint import (
     Checkpoint,
     SnapshotInfo,
     Standing,
+    Towering,
     read,
     read_info,
     snapshot_path,
@@ -28,7 +30,8 @@ from cosmic_tta.checkpoint import (
 )
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import CosmicError, InputError, SessionError, SnapshotError, StorageError
-from cosmic_tta.history import History, apply, as_record, binding, changed
+from cosmic_tta.guards import Guard, Reason
+from cosmic_tta.history import FORGIVEN, History, apply, as_record, binding, changed, fresh
 from cosmic_tta.journal import Journal, Policy
 from cosmic_tta.monitor import NAME_LENGTH, Monitor
 from cosmic_tta.opening import Settings, begin, find, refuse_others
@@ -46,12 +49,15 @@ class Answered(NamedTuple):
     number: int
     prediction: Prediction
     learned: bool
+    reason: Reason = ""  # why not
 
 
 class Session:
     """One stream with its journal. It has one owner: calls come one after the other."""
 
-    def __init__(self, folder: Path, checkpoint: Checkpoint, journal: Journal, lock: disk.Lock) -> None:
+    def __init__(
+        self, folder: Path, checkpoint: Checkpoint, journal: Journal, lock: disk.Lock, tower: Towering | None = None
+    ) -> None:
         self.folder, self.stream, self.name = folder, checkpoint.stream, checkpoint.name
         self.settings = Settings.of(checkpoint)
         self.paused, self.monitor = checkpoint.paused, checkpoint.monitor
@@ -60,7 +66,7 @@ class Session:
         self._last = checkpoint.number  # event of the newest snapshot
         self._next = 0  # event at which the next one is tried
         self._owed = False  # whether the journal since then goes back to an older one
-        self._history = History(folder, self.stream)
+        self._tower, self._history = tower, History(folder, self.stream, tower)
         self._schedule()
 
     # What a session is made of.
@@ -74,14 +80,19 @@ class Session:
         method: Method[Any],
         *,
         about: Mapping[str, Any] | None = None,
+        guard: Guard | None = None,
         policy: Policy = "always",
         keep: int = 8,
         every: int = 500,
+        tower: Towering | None = None,
     ) -> Self:
-        """Make a session in a folder that does not exist yet."""
-        standing = Standing(method, method.init(task), checked_about(about or {}))
+        """Make a session in a folder that does not exist yet; a guard decides which samples may teach."""
+        if "checkpoint" in method.needs:
+            raise InputError(f"{method.name} has a trained checkpoint, which a session does not keep: use cosmic eval.")
+        remembered = None if guard is None else guard.init(task)
+        standing = Standing(method, method.init(task), checked_about(about or {}), guard, remembered)
         begin(Path(folder), name, 0, standing, Monitor(), False, Settings(policy, keep, every))
-        return cls.open(folder)
+        return cls.open(folder, tower=tower)
 
     @classmethod
     def open(
@@ -91,7 +102,7 @@ class Session:
         method: Method[Any] | None = None,
         task: Task | None = None,
         about: Mapping[str, Any] | None = None,
-        tower: Any = None,
+        tower: Towering | None = None,
         recover: bool = False,
     ) -> Self:
         """Open a session: the last good snapshot, then the journal.
@@ -101,7 +112,7 @@ class Session:
             method: if told, the session must be of this method and these parameters; else it is refused.
             task: if told, it must have these classes, texts and encoders.
             about: if told, it must have been made with these.
-            tower: for a method that needs the text encoder.
+            tower: gives a task its text tower, for a method that learns through it: `towers.task_with_tower`.
             recover: of a damaged journal, keep what comes before the damage; the rest is laid aside.
         """
         folder = Path(folder)
@@ -110,14 +121,14 @@ class Session:
         lock = disk.Lock(folder, "the session")
         try:
             disk.clear_unfinished(folder)
-            found = find(folder, recover=recover)
+            found = find(folder, tower=tower, recover=recover)
             refuse_others(found.now, method, task, about)
             now, settings = found.now, Settings.of(found.now)
             journal = Journal(folder, now.stream, binding(now.standing), found.tail, settings.policy)
         except BaseException:
             lock.release()
             raise
-        session = cls(folder, now, journal, lock)
+        session = cls(folder, now, journal, lock, tower)
         session.warnings = found.warnings
         if found.spoiled:
             session._replace(found.spoiled)
@@ -136,14 +147,16 @@ class Session:
             self._warn(str(error))
 
     @classmethod
-    def import_(cls, file: Path | str, folder: Path | str, name: str | None = None) -> Self:
+    def import_(
+        cls, file: Path | str, folder: Path | str, name: str | None = None, *, tower: Towering | None = None
+    ) -> Self:
         """Make a new session from an exported file; numbers go on where that one was."""
-        given = read(Path(file))
+        given = read(Path(file), tower=tower)
         begin(
             Path(folder), name or given.name, given.number, given.standing, given.monitor, given.paused,
             Settings.of(given),
         )  # fmt: skip
-        return cls.open(folder)
+        return cls.open(folder, tower=tower)
 
     def export(self, file: Path | str) -> None:
         """Write the session as it stands to one file, from which `import_` makes another."""
@@ -190,6 +203,19 @@ class Session:
         return self._standing.about
 
     @property
+    def guard(self) -> Guard | None:
+        """Which samples may teach."""
+        return self._standing.guard
+
+    def alarms(self) -> list[Alarm]:
+        """Return the alarms that are on: drift, collapse, harm."""
+        return self.monitor.alarms(self.task.class_names)
+
+    def signals(self) -> Signals:
+        """Return what the alarms look at, as of now."""
+        return self.monitor.signals()
+
+    @property
     def sources(self) -> dict[str, list[int]]:
         """Who had a part in what was learned: name → [number of the first step, steps]."""
         return self._standing.sources
@@ -213,7 +239,10 @@ class Session:
         """Return a fingerprint of state, task and monitor."""
         told = describe(self.method, self.state)
         told["digest"] = state_digest(self.state)
-        text = json.dumps([told, self.monitor.digest(), self.paused, self.about, self.sources], sort_keys=True)
+        remembered = self._standing.remembered
+        guarded = None if remembered is None else state_digest(remembered)
+        parts = [told, guarded, self.monitor.digest(), self.paused, self.about, self.sources]
+        text = json.dumps(parts, sort_keys=True)
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
     # Events.
@@ -231,27 +260,28 @@ class Session:
             return []
         self.method.check_block(self.state, samples)
         sources, tags = _words(sources, len(samples), "sources"), _words(tags, len(samples), "tags")
-        kind = "look" if self.paused else "step"
+        kind = "look" if self.paused or self.monitor.fallen else "step"
         records = [as_record(kind, *one) for one in zip(samples, sources, tags, strict=True)]
         mark = self._journal.mark
         numbers = self._journal.append(records)
         try:
-            predictions = apply(self._standing, kind, numbers, samples, sources)
+            judged = apply(self._standing, kind, numbers, samples, sources)
         except BaseException as error:
             self._take_back(mark, error)
             raise
         names = self.task.class_names
-        learned = kind == "step"
-        for number, prediction, source, tag in zip(numbers, predictions, sources, tags, strict=True):
-            self.monitor.answer(number, prediction, names, learned=learned, source=source, tag=tag)
+        answered = []
+        for number, sample, one, source, tag in zip(numbers, samples, judged, sources, tags, strict=True):
+            prediction = self.monitor.answer(number, sample, one, source, tag, names)
+            answered.append(Answered(number, prediction, not one.reason, one.reason))
         self._after()
-        return [Answered(n, p, learned) for n, p in zip(numbers, predictions, strict=True)]
+        return answered
 
     def peek(self, samples: Iterable[Sample]) -> list[Prediction]:
         """Answer samples and change nothing; nothing is written."""
         samples = list(samples)
         self.method.check_block(self.state, samples)
-        return [self.method.peek(self.state, sample) for sample in samples]
+        return [self.monitor.given(self.method.peek(self.state, sample)) for sample in samples]
 
     def label(self, number: int, class_name: str) -> None:
         """Say what the picture of an answer really was: for the monitor, no method ever learns of it."""
@@ -281,21 +311,22 @@ class Session:
         self._switch(False)
 
     def _switch(self, paused: bool) -> None:
-        if self.paused != paused:
+        if self.paused != paused or (self.monitor.fallen and not paused):
             self._journal.append([Record("pause" if paused else "resume")])
             self.paused = paused
+            if not paused:
+                self.monitor.forgive(self.number)
             self._after()
 
     def reset(self) -> None:
         """Forget what was learned. The monitor goes on: what was answered was answered."""
-        fresh = replace(self._standing, state=self.method.init(self.task), sources={})
-        self._turn(Record("reset"), fresh)
+        self._turn(Record("reset"), fresh(self._standing))
 
     def roll_back(self, snapshot: str) -> None:
         """Go back to what a snapshot knew. The monitor goes on, and so do the numbers."""
         number = shelf.number_of(self.folder, snapshot)
         try:
-            then = read(snapshot_path(self.folder, number), self.stream)
+            then = read(snapshot_path(self.folder, number), self.stream, self._tower)
         except SnapshotError as error:
             raise SessionError(f"cannot roll back: {error}") from error
         self._turn(Record("rolled_back", {"to": number}), then.standing, must_last=True)
@@ -354,8 +385,10 @@ class Session:
         """Write an event whose outcome is known, and then make it so."""
         self._journal.append([record])
         self._standing = standing
-        if renamed:
-            self.monitor.rename(renamed)
+        if record.kind == "classes":
+            self.monitor.rename(renamed or {})
+        if record.kind in FORGIVEN:
+            self.monitor.forgive(self.number)
         if must_last:
             self._owe()
         self._after()

@@ -77,7 +77,7 @@ def load(file: str | os.PathLike[str], method: Method[S], task: Task) -> S:
     return state
 
 
-def check_arrays(file: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], state: State) -> None:
+def check_arrays(file: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], state: Any) -> None:
     """Refuse arrays that are not those of a state just made: by name, type, shape, and numbers that are none."""
     expected = state_arrays(state)
     if set(arrays) != set(expected):
@@ -86,7 +86,7 @@ def check_arrays(file: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]
         _check_array(file, name, array, expected[name])
 
 
-def fill(file: str | os.PathLike[str], state: State, arrays: Mapping[str, NDArray[Any]]) -> None:
+def fill(file: str | os.PathLike[str], state: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Put checked arrays into a state just made, and refuse what no stream can leave behind."""
     _fill(state, arrays)
     for name, array in arrays.items():

@@ -28,7 +28,7 @@ def leaves(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             raise TypeError(f"a state holds arrays, numbers and dataclasses of them; {name} is a {kind}")
 
 
-def state_arrays(state: State) -> dict[str, NDArray[Any]]:
+def state_arrays(state: Any) -> dict[str, NDArray[Any]]:
     """Return a state's leaves as arrays, numbers as arrays of no dimension."""
     return {name: np.asarray(value, order="C") for name, value in leaves(state)}
 
@@ -38,7 +38,7 @@ def state_bytes(state: State) -> int:
     return sum(array.nbytes for array in state_arrays(state).values())
 
 
-def state_digest(state: State) -> str:
+def state_digest(state: Any) -> str:
     """Return a fingerprint of every bit of a state."""
     return arrays_digest(state_arrays(state))
 

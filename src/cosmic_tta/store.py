@@ -10,9 +10,10 @@ from typing import Any, Self
 from uuid import uuid4
 
 from cosmic_tta import disk
-from cosmic_tta.checkpoint import told_name
+from cosmic_tta.checkpoint import Towering, told_name
 from cosmic_tta.core import Method, Task
 from cosmic_tta.errors import CosmicError, SessionError, StorageError
+from cosmic_tta.guards import Guard
 from cosmic_tta.journal import SECOND, Policy
 from cosmic_tta.session import Session
 
@@ -25,8 +26,8 @@ class Store:
     A session whose files are damaged is listed by `damaged()` with what can be recovered; the others go on.
     """
 
-    def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: Path | str, tower: Towering | None = None) -> None:
+        self.folder, self._tower = Path(folder), tower
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -49,7 +50,7 @@ class Store:
 
     def _open(self, key: str, **how: Any) -> None:
         try:
-            session = Session.open(self.folder / key, **how)
+            session = Session.open(self.folder / key, tower=self._tower, **how)
         except CosmicError as error:
             self._damaged[key] = error
         else:
@@ -89,6 +90,7 @@ class Store:
         method: Method[Any],
         *,
         about: Mapping[str, Any] | None = None,
+        guard: Guard | None = None,
         policy: Policy = "always",
         keep: int = 8,
         every: int = 500,
@@ -98,8 +100,9 @@ class Store:
             self._check_name(name)
             key = uuid4().hex
             session = Session.create(
-                self.folder / key, name, task, method, about=about, policy=policy, keep=keep, every=every
-            )
+                self.folder / key, name, task, method, about=about, guard=guard, policy=policy, keep=keep, every=every,
+                tower=self._tower,
+            )  # fmt: skip
             self._sessions[key] = session
             return key
 
@@ -108,7 +111,7 @@ class Store:
         with self._changing:
             self._check_name(name)
             key = uuid4().hex
-            self._sessions[key] = Session.import_(file, self.folder / key, name)
+            self._sessions[key] = Session.import_(file, self.folder / key, name, tower=self._tower)
             return key
 
     def recover(self, key: str) -> Session:

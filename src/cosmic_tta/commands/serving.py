@@ -54,6 +54,7 @@ def serve(
     from cosmic_tta.service.running import listening, run
     from cosmic_tta.service.settings import Settings
     from cosmic_tta.store import Store
+    from cosmic_tta.towers import task_with_tower
 
     if token_file is None and not _is_here(host):
         raise InputError(
@@ -76,7 +77,7 @@ def serve(
     Fetcher(settings)  # a host that is none is told now
     bound = listening(host, port)
     try:
-        store = Store(data)
+        store = Store(data, task_with_tower)
         address = f"[{host}]" if ":" in host else host
         say(f"Serving the streams in {data} at http://{address}:{bound.getsockname()[1]}")
         run(store, settings, bound, log=log)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from cosmic_tta.core import Sample
 from cosmic_tta.errors import CosmicError
+from cosmic_tta.guards import Guard
 from cosmic_tta.loading import Recipe
 from cosmic_tta.service.access import hashed, new_token
 from cosmic_tta.service.bodies import Asked
@@ -19,7 +20,7 @@ from cosmic_tta.service.decoding import Decoders
 from cosmic_tta.service.encoding import Batcher, Encoders, encoded
 from cosmic_tta.service.fetching import Fetcher
 from cosmic_tta.service.lanes import Answers, Lane
-from cosmic_tta.service.making import changed_task, check_size, method_of, new_task
+from cosmic_tta.service.making import changed_task, check_size, equipped, method_of, new_task
 from cosmic_tta.service.metrics import Metrics
 from cosmic_tta.service.refusals import Refused, busy, placeless
 from cosmic_tta.service.schemas import ChangeClasses, CreateStream
@@ -92,12 +93,14 @@ class Host:
         try:
             method = method_of(wanted)
             about, task = await new_task(wanted, self.encoders, self.settings.views)
+            task = await self._off(equipped, method, task)
             await self._off(check_size, method, wanted, task)
             token = new_token() if wanted.own_token else None
             if token is not None:
                 about["token_hash"] = hashed(token)
             policy = wanted.policy or self.settings.policy
-            make = partial(self.store.create, wanted.name, task, method, about=about, policy=policy)
+            guard = None if wanted.guard is None else Guard(**wanted.guard.model_dump())
+            make = partial(self.store.create, wanted.name, task, method, about=about, guard=guard, policy=policy)
             return self._take(await self._off(make)), token
         finally:
             self._making.discard(wanted.name)

@@ -17,13 +17,13 @@ from cosmic_tta.prompts import class_texts, named_templates
 from cosmic_tta.service.encoding import Encoders
 from cosmic_tta.service.schemas import MOST_CLASSES, ChangeClasses, CreateStream
 from cosmic_tta.state import state_bytes
+from cosmic_tta.towers import task_with_tower, wants_tower
 
 LARGEST_STATE = 512 << 20  # bytes
-# What a method may need that a request cannot bring. A method with a text tower is stateless: once there is one, the
-# tower of the stream's encoder is handed over where the stream is made and opened.
+# What a method may need that a request cannot bring.
 LACKING = {
     "support": "labelled training features, which the service does not take: use cosmic eval --support",
-    "tower": "a text tower to learn prompts with, which the service does not run: use cosmic eval",
+    "checkpoint": "a trained checkpoint, which the service does not take: use cosmic eval --checkpoint",
 }
 
 
@@ -38,8 +38,19 @@ def method_of(wanted: CreateStream) -> Method[Any]:
     return make_method(spec, **values)
 
 
+def equipped(method: Method[Any], task: Task) -> Task:
+    """Return the task with its encoder's text tower, if the method learns through it."""
+    if not wants_tower(method):
+        return task
+    if not task.encoder:
+        raise InputError(f"{method.name} learns through the text tower of an encoder; this stream has features alone.")
+    return task_with_tower(task)
+
+
 def check_size(method: Method[Any], wanted: CreateStream, task: Task) -> None:
     """Refuse a stream that takes too much memory, before the memory is taken."""
+    if wants_tower(method):
+        return  # it keeps nothing of the stream
     # A narrow task of one class tells what the parameters add.
     narrow = Task(task.class_names[:1], np.ones((1, 1), np.float32))
     plain = make_method(f"{wanted.method}@{wanted.preset}")

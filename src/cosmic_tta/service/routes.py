@@ -332,6 +332,7 @@ def _predicted(answered: Answered, names: Sequence[str], top: int | None, why: b
     return Predicted(
         step=answered.number if answered.number >= 0 else None,
         learned=answered.learned,
+        reason=answered.reason,
         answers=[Answer(label=names[k], score=float(scores[k])) for k in order],
         why=answered.prediction.why.plain() if why else None,
     )

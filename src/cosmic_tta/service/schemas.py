@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, StringConstraints
 
 from cosmic_tta.classifier import DEFAULT_CLIP
+from cosmic_tta.guards import Guard
 
 MOST_CLASSES = 10_000  # of a stream; told apart from the schema, since what is larger is large
 MOST_SENTENCES = 100
@@ -35,6 +36,21 @@ class Form(BaseModel):
     """A body in which every field is known."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class GuardForm(Form):
+    """Which pictures may teach a stream; the others are answered and not learned from."""
+
+    alike: Annotated[
+        Number, Field(ge=0.5, le=1, description="Pictures whose features are so similar are the same one again.")
+    ] = Guard.alike
+    quota: Annotated[
+        Number,
+        Field(ge=0, le=1, description="Where several sources teach, the most of a class's places that one may hold."),
+    ] = Guard.quota
+    places: Annotated[StrictInt, Field(ge=1, le=1024, description="Pictures a class that are remembered.")] = (
+        Guard.places
+    )
 
 
 class CreateStream(Form):
@@ -85,6 +101,7 @@ class CreateStream(Form):
         Literal["always", "everysec"] | None,
         Field(description="When the journal is synced; the server's own if left out."),
     ] = None
+    guard: Annotated[GuardForm | None, Field(description="Which pictures may teach; null: all.")] = GuardForm()
     own_token: Annotated[StrictBool, Field(description="Make a token that opens this stream alone.")] = False
 
 
@@ -121,6 +138,9 @@ class Predicted(BaseModel):
 
     step: Annotated[int | None, Field(description="Its number in the stream; null if it was only looked at.")]
     learned: bool
+    reason: Annotated[
+        str, Field(description="Why nothing was learned from it: paused, duplicate, quota; else empty.")
+    ] = ""
     answers: list[Answer]
     why: Annotated[dict[str, Any] | None, Field(description="What spoke for it, if asked for.")] = None
 
