@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export CFLAGS := $(CFLAGS) -Werror
 KERNEL := setup.py $(wildcard kernel/*.c kernel/*.h)
 
-.PHONY: demo test test-plain torture torture-service soak lint format bench asan docs dist clean
+.PHONY: demo test test-plain torture torture-quick torture-service soak lint format bench asan docs dist clean
 
 demo: .venv/reported
 	$(BIN)/cosmic demo
@@ -30,6 +30,13 @@ torture: .venv/tested
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/spoil_sessions.py --flips 10000
 	COSMIC_TTA_TORTURE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_faults.py
 	$(BIN)/python tools/kill_extraction.py
+
+# A few minutes of the same, for every change.
+torture-quick: .venv/tested
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/kill_sessions.py --kills 60
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/spoil_sessions.py --flips 600
+	$(BIN)/python tools/kill_extraction.py
+	$(BIN)/python tools/torture_service.py load --clients 16 --requests 50
 
 lint: .venv/linted
 	$(BIN)/ruff format --check .

@@ -18,6 +18,7 @@ from cosmic_tta.comparison import by_stream, details, differences, losses, resul
 from cosmic_tta.domains import join as join_packs
 from cosmic_tta.errors import InputError, ParameterError, unknown_name
 from cosmic_tta.evaluate import Run, score
+from cosmic_tta.guards import Guard
 from cosmic_tta.jobs import fits
 from cosmic_tta.methods import split_name
 from cosmic_tta.metrics import Hits
@@ -61,6 +62,9 @@ def evaluate_packs(
     seed: Annotated[int | None, typer.Option(help="Of the order; 0 unless told.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="S,S,...", help="Several seeds, one run each.")] = None,
     limit: Annotated[int | None, typer.Option(metavar="N", help="Stop after so many images.")] = None,
+    guard: Annotated[
+        bool, typer.Option("--guard", help="The same picture teaches once, as in the service; see docs/reliability.md.")
+    ] = False,
     every: Annotated[bool, typer.Option("--details", help="Show every metric.")] = False,
     json_file: JsonFile = None,
     samples: Annotated[
@@ -115,12 +119,13 @@ def evaluate_packs(
                 run = score(
                     made[spec],
                     pack,
-                    preset=preset,
+                    preset=f"{preset}+guard" if guard else preset,
                     order=name,
                     aux=aux,
                     seed=number,
                     limit=limit,
                     watch=watch if folder is None else seen,
+                    guard=Guard() if guard else None,
                 )
             reports.append(run.report)
             if run.hits is not None:
