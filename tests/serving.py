@@ -24,6 +24,7 @@ from cosmic_tta.ops import unit
 from cosmic_tta.service.app import make_app
 from cosmic_tta.service.settings import Settings
 from cosmic_tta.store import Store
+from cosmic_tta.towers import task_with_tower
 
 CLASSES = ["airplane", "cat", "ship", "truck"]
 WIDTH, AUX = 16, 12
@@ -63,7 +64,7 @@ def photograph(number: int = 0) -> bytes:
 @contextmanager
 def served(folder: Path, settings: Settings | None = None, token: str = "") -> Iterator[TestClient]:
     """The application in this process, ready."""
-    app = make_app(Store(folder), settings)
+    app = make_app(Store(folder, task_with_tower), settings)
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         if token:
             client.headers["Authorization"] = f"Bearer {token}"

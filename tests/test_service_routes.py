@@ -409,3 +409,19 @@ def test_the_description_has_every_route_an_example_and_the_form_of_errors(servi
     assert schemas["CreateStream"]["examples"]
     assert schemas["PredictBody"]["examples"]
     assert set(schemas["Problem"]["properties"]) == {"error", "detail", "hint"}
+
+
+@pytest.mark.torch
+def test_a_method_that_learns_prompts_is_served_with_its_tower(service: TestClient) -> None:
+    made = service.post("/v1/streams", json={"name": "prompts", "classes": CLASSES, "method": "tpt", "views": 4})
+    assert made.status_code == 201, made.text
+    first, again = (
+        service.post("/v1/streams/prompts/predict?learn=false", files=[("pictures", photograph(3))]) for _ in range(2)
+    )
+    assert first.status_code == 200, first.text
+    assert first.json() == again.json()  # it learns for one picture at a time, and forgets
+    changed = service.post("/v1/streams/prompts/classes", json={"add": ["dog"]})
+    assert changed.status_code == 200, changed.text
+    answers = service.post("/v1/streams/prompts/predict", files=[("pictures", photograph(3))]).json()
+    assert len(answers["predictions"][0]["answers"]) == len(CLASSES) + 1
+    service.delete("/v1/streams/prompts")
