@@ -182,11 +182,16 @@ def test_a_process_that_dies_is_replaced(folder: Path) -> None:
 
 def test_stopped_in_the_middle_it_goes_on(folder: Path) -> None:
     superclass_pack(images=4000, dim=64, aux_dim=64, views=8).write(folder / "large")
-    grid = f'packs = ["large"]\nmethods = ["cosmic@paper"]\nseeds = {list(range(60))}\n'
+    grid = f'packs = ["large"]\nmethods = ["cosmic@paper"]\nseeds = {list(range(20))}\n'
     (folder / "grid.toml").write_text(grid)
     runs = folder / "runs"
     words = [sys.executable, "-m", "cosmic_tta", "sweep", str(folder / "grid.toml"), "--out", str(runs)]
-    process = subprocess.Popen([*words, "--workers", "2"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*words, "--workers", "2"],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells ignore it for what runs behind them
+    )
     deadline = time.monotonic() + 60
     while len(list(runs.glob("*.json"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -195,7 +200,7 @@ def test_stopped_in_the_middle_it_goes_on(folder: Path) -> None:
     assert process.returncode == 130
     assert "goes on from there" in told
     done = {file.name for file in runs.glob("*.json")}
-    assert 2 <= len(done) < 60
+    assert 2 <= len(done) < 20
     assert not list(runs.glob(".*"))
     jobs = read_grid(folder / "grid.toml").jobs()
     assert {f"{job.digest}.json" for job in jobs if stored(job, runs)} == done  # all of them whole

@@ -46,4 +46,4 @@ def unevenness(mass: Array) -> float:
     >>> round(unevenness(np.array([1, 1, 1, 1], np.float32)), 3), round(unevenness(np.array([1, 0], np.float32)), 3)
     (0.0, 0.5)
     """
-    return 1 - effective_classes(mass) / len(mass) if mass.any() else 0.0
+    return max(0.0, 1 - effective_classes(mass) / len(mass)) if mass.any() else 0.0
