@@ -67,7 +67,7 @@ class BayesMeans(Method[BayesMeansState]):
     gradual: bool = param(True, "a correlated stream is met gradually; else in full from κ = 0.3 or 0.4 on")
     doubt: float = param(0.5, "most doubt of what a class has learned in a correlated stream", range=(0, 0.99))
     lean: float = param(0.5, "how far the class means yield where one class dominates", range=(0, 1))
-    apart: float = param(0.2, "uneven classes: means that differ from zero-shot in a smaller share yield", range=(0, 1))
+    apart: float = param(0.16, "uneven classes: means that differ from zero-shot in a smaller share yield", range=(0, 1))
     balanced: bool = param(True, "where one class dominates, trust frequencies more and balance the running mean")
 
     def _init(self, task: Task) -> BayesMeansState:
@@ -149,9 +149,9 @@ class BayesMeans(Method[BayesMeansState]):
         ruled = dominance(state.live.mass)
         lean = 1 - self.lean * ruled
         ruled *= self.balanced
-        uneven, need = self._needed(state)
-        lean *= need
         free = ramp(1 - (kappa - 0.1) / 0.2)  # of correlation: 1 up to κ = 0.1, 0 from 0.3 on
+        uneven, need = self._needed(state, free)
+        lean *= need
         if not self.gradual:
             trust = lean * (1 - 0.5 * ramp((kappa - 0.1) / 0.3))
             return Mood(kappa, free, trust, 0.0, ruled, free * ruled, uneven, need)
@@ -159,7 +159,7 @@ class BayesMeans(Method[BayesMeansState]):
         trust = lean * (1 - 0.5 * level)
         return Mood(kappa, 1 - level, trust, self.doubt * level, ruled, free * ruled, uneven, need)
 
-    def _needed(self, state: BayesMeansState) -> tuple[float, float]:
+    def _needed(self, state: BayesMeansState, free: float) -> tuple[float, float]:
         """Return how uneven the classes are, and how much the class means are needed there.
 
         A shift makes zero-shot's classes uneven, and class means that see through it make them more even again; where
@@ -170,7 +170,7 @@ class BayesMeans(Method[BayesMeansState]):
             return 0.0, 1.0
         chance = (state.task.classes - 1) / (2 * state.judged)  # by which a sample is more uneven than what it is of
         missing, before = unevenness(state.verdict_mass) - chance, unevenness(state.zero_shot_mass) - chance
-        uneven = ramp(10 * missing - 1) * ramp((missing / max(before, 1e-9) - EVENED) / 0.1)
+        uneven = free * ramp(10 * missing - 1) * ramp((missing / max(before, 1e-9) - EVENED) / 0.1)
         share = min(1.0, state.differed / (state.judged * self.apart))
         return uneven, max(LEAST_NEED, share ** (4 * uneven))
 
