@@ -209,6 +209,12 @@ class Monitor:
                 get["confidence"], get["margin"], get["entropy"], source, tag,
             )  # fmt: skip
 
+    def window(self) -> dict[str, NDArray[Any]]:
+        """Return the remembered answers column by column, the oldest first; classes are places in `names`."""
+        answered = self.counts["answered"]
+        order = np.arange(max(0, answered - WINDOW), answered) % WINDOW
+        return {name: column[order] for name, column in self._rows.items()}
+
     def describe(self) -> dict[str, Any]:
         """Return counts, accuracies, means and confusions as plain values, ready for JSON."""
         answered = self.counts["answered"]

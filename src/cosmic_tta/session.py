@@ -216,6 +216,11 @@ class Session:
         return self.monitor.signals()
 
     @property
+    def not_learned(self) -> dict[str, int]:
+        """How many samples did not teach, by reason."""
+        return {reason: self.monitor.counts[reason] for reason in ("paused", "duplicate", "quota")}
+
+    @property
     def sources(self) -> dict[str, list[int]]:
         """Who had a part in what was learned: name → [number of the first step, steps]."""
         return self._standing.sources

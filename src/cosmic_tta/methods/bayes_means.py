@@ -67,7 +67,7 @@ class BayesMeans(Method[BayesMeansState]):
     gradual: bool = param(True, "a correlated stream is met gradually; else in full from κ = 0.3 or 0.4 on")
     doubt: float = param(0.5, "most doubt of what a class has learned in a correlated stream", range=(0, 0.99))
     lean: float = param(0.5, "how far the class means yield where one class dominates", range=(0, 1))
-    apart: float = param(0.16, "uneven classes: means that differ from zero-shot in a smaller share yield", range=(0, 1))
+    apart: float = param(0.16, "uneven classes: means that differ from zero-shot less often yield", range=(0, 1))
     balanced: bool = param(True, "where one class dominates, trust frequencies more and balance the running mean")
 
     def _init(self, task: Task) -> BayesMeansState:

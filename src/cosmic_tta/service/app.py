@@ -19,6 +19,7 @@ from cosmic_tta.errors import CosmicError
 from cosmic_tta.service.gate import HEADERS, Gate
 from cosmic_tta.service.hosting import Host
 from cosmic_tta.service.metrics import Metrics
+from cosmic_tta.service.page.routes import Watch, page, watching
 from cosmic_tta.service.refusals import Refused, on_cosmic, on_http, on_refused, on_validation, told
 from cosmic_tta.service.routes import PredictBody, router
 from cosmic_tta.service.schemas import Problem
@@ -36,6 +37,7 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     metrics = Metrics()
     host = Host(store, settings, metrics)
+    watch = Watch(host)
     bearer = HTTPBearer(auto_error=False, description="The server's token, or the stream's.")
     asked = [Depends(bearer)] if settings.token else []  # for the description; the gate has checked it
 
@@ -46,7 +48,9 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
         try:
             yield
         finally:
+            watch.events.close()
             await asyncio.gather(opening, return_exceptions=True)
+            await watch.settle()
             await host.close()
 
     app = FastAPI(
@@ -57,8 +61,10 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
         docs_url=None,  # their pages would come from other hosts
         redoc_url=None,
     )
-    app.state.host = host
+    app.state.host, app.state.watch = host, watch
     app.include_router(router, dependencies=asked)
+    app.include_router(watching, dependencies=asked)
+    app.include_router(page)
     _watched(app, host, metrics, asked)
     app.add_middleware(Gate, settings=settings, metrics=metrics, stream_hash=host.stream_hash)
     app.add_exception_handler(Refused, on_refused)

@@ -21,7 +21,8 @@ from cosmic_tta.service.metrics import Metrics
 from cosmic_tta.service.refusals import Refused, busy, told
 from cosmic_tta.service.settings import Settings
 
-OPEN = ("/live", "/ready")  # for whoever watches the machine; they tell nothing
+OPEN = ("/live", "/ready", "/")  # for whoever watches the machine, and the page that asks for the token
+OPEN_FILES = "/page/"  # its own files; they tell nothing
 LINGER_BYTES, LINGER_SECONDS = 64 << 20, 2.0  # of a refused body, read so that the refusal can be heard
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -95,7 +96,7 @@ class Gate:
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise Refused(403, "requests from pages of another site are not taken.", "Use the service's own page.")
         path = scope["path"]
-        if path in OPEN:
+        if path in OPEN or path.startswith(OPEN_FILES):
             return
         parts = path.split("/")
         named = parts[3] if parts[:3] == ["", "v1", "streams"] and len(parts) > 3 else ""

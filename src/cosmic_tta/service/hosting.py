@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_tta.core import Sample
 from cosmic_tta.errors import CosmicError
@@ -33,6 +36,8 @@ THREADS = 16  # in which sessions work
 SPARE = 16  # places beside a full queue for those who steer: who wants to pause a stream is not sent away
 T = TypeVar("T")
 Heard = Callable[[str, str, Any], None]
+Pixels = NDArray[np.uint8]
+Shown = Callable[[Lane, Answers, Sequence[Sample], Sequence[Pixels]], None]
 
 
 class Host:
@@ -44,6 +49,7 @@ class Host:
         self.lanes: dict[str, Lane] = {}  # by name
         self.problems: dict[str, str] = {}  # why a stream takes no pictures here
         self.listeners: list[Heard] = []  # told (stream, what, result) in the event loop, after each change
+        self.shown: Shown | None = None  # told the pictures that were answered, as the encoder saw them
         self._making: set[str] = set()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="session")
 
@@ -161,12 +167,14 @@ class Host:
     async def predict(self, lane: Lane, asked: Asked, *, learn: bool, source: str | None) -> Answers:
         """Answer pictures or features; nothing is learned unless all of them can be."""
         with lane.admitted():
-            samples = await self._samples(lane, asked)
+            samples, pixels = await self._samples(lane, asked)
             answers = await (lane.step(samples, source) if learn else lane.peek(samples))
         for one in answers.answered:
             self.metrics.steps.labels(lane.session.name, str(one.learned).lower()).inc()
         if learn:
             self._tell(lane.session.name, "step", answers)
+            if pixels and self.shown is not None:
+                self.shown(lane, answers, samples, pixels)
         return answers
 
     async def change(self, lane: Lane, what: str, call: Callable[[Session], T]) -> T:
@@ -220,9 +228,10 @@ class Host:
     async def _off(self, call: Callable[..., T], *given: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call, *given)
 
-    async def _samples(self, lane: Lane, asked: Asked) -> list[Sample]:
+    async def _samples(self, lane: Lane, asked: Asked) -> tuple[list[Sample], list[Pixels]]:
+        """Return what is to be answered and, where it came as pictures, what the encoder saw of them."""
         if asked.samples:
-            return asked.samples
+            return asked.samples, []
         about = lane.session.about
         problem = self.problems.get(lane.session.name, "")
         if about.get("encoder") is None or problem:
@@ -244,12 +253,14 @@ class Host:
             *(self._sample(name, data, recipe, clip, aux) for name, data in pictures), return_exceptions=True
         )
         samples: list[Sample] = []
+        pixels: list[Pixels] = []
         for one in found:
             if isinstance(one, BaseException):
                 raise one
-            samples.append(one)
+            samples.append(one[0])
+            pixels.append(one[1])
         self.metrics.killed.set(self.decoders.killed)
-        return samples
+        return samples, pixels
 
     async def _fetched(self, url: str) -> bytes:
         try:
@@ -258,8 +269,12 @@ class Host:
         except TimeoutError:
             raise Refused(422, "fetching the picture took too long.") from None
 
-    async def _sample(self, name: str, data: bytes, recipe: Recipe, clip: Batcher, aux: Batcher | None) -> Sample:
-        return Sample(*await encoded(await self.decoders.decode(data, recipe, name), clip, aux))
+    async def _sample(
+        self, name: str, data: bytes, recipe: Recipe, clip: Batcher, aux: Batcher | None
+    ) -> tuple[Sample, Pixels]:
+        prepared = await self.decoders.decode(data, recipe, name)
+        assert prepared.clip is not None
+        return Sample(*await encoded(prepared, clip, aux)), prepared.clip[0]
 
     async def _problem(self, session: Session) -> str:
         """Load what a stream's pictures need; tell what is not there, or is not what it was made with."""

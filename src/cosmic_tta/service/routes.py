@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from cosmic_tta.parameters import values
 from cosmic_tta.service.bodies import read
+from cosmic_tta.service.health import guarded
 from cosmic_tta.service.hosting import Host
 from cosmic_tta.service.lanes import Answers, Lane
 from cosmic_tta.service.refusals import Refused, placeless
@@ -141,7 +142,11 @@ async def describe(
     def look(session: Session) -> StreamInfo:
         info = _info(host, lane, session)
         return info.model_copy(
-            update={"monitor": session.monitor.describe(), "digest": session.digest() if digest else None}
+            update={
+                "monitor": session.monitor.describe(),
+                "digest": session.digest() if digest else None,
+                **guarded(session),
+            }
         )
 
     return await host.look(lane, look)

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -60,6 +61,19 @@ class PatientProtocol(H11Protocol):
             self.transport.abort()
 
 
+class _Server(uvicorn.Server):
+    """uvicorn, which first lets those go who watch: they would stay for ever, and it would wait for them."""
+
+    def __init__(self, config: uvicorn.Config, farewell: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._farewell = farewell
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say farewell, then end in good order."""
+        self._farewell()
+        await super().shutdown(sockets)
+
+
 def listening(host: str, port: int) -> socket.socket:
     """Bind the address, or say why it cannot be had; port 0 is any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -78,8 +92,9 @@ def listening(host: str, port: int) -> socket.socket:
 def run(store: Store, settings: Settings, bound: socket.socket, *, log: bool = False) -> None:
     """Serve until the process is told to end; what is under way is finished first."""
     protocol: Any = type("Protocol", (PatientProtocol,), {"head_seconds": settings.head_seconds})
+    app = make_app(store, settings)
     config = uvicorn.Config(
-        make_app(store, settings),
+        app,
         http=protocol,
         ws="none",
         lifespan="on",
@@ -96,4 +111,4 @@ def run(store: Store, settings: Settings, bound: socket.socket, *, log: bool = F
         # uvicorn ends in good order and then raises the signal again; to end as asked is no failure.
         for asked in (signal.SIGINT, signal.SIGTERM):
             signal.signal(asked, lambda *_: None)
-    uvicorn.Server(config).run(sockets=[bound])
+    _Server(config, app.state.watch.events.close).run(sockets=[bound])

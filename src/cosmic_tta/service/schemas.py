@@ -234,6 +234,9 @@ class StreamInfo(BaseModel):
     warnings: Annotated[list[str], Field(description="What went wrong here without harm.")] = []
     digest: Annotated[str | None, Field(description="A fingerprint of all that it knows, if asked for.")] = None
     monitor: Annotated[dict[str, Any] | None, Field(description="Counts and accuracies.")] = None
+    alarms: Annotated[list[dict[str, Any]], Field(description="Those that are on, where one stream is asked for.")] = []
+    signals: Annotated[dict[str, float], Field(description="What the alarms go by.")] = {}
+    not_learned: Annotated[dict[str, int], Field(description="Samples that did not teach, by reason.")] = {}
 
 
 class Created(StreamInfo):
