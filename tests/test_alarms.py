@@ -9,6 +9,8 @@ from cosmic_tta.core import Prediction
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.ops import Array, Ints, as_float32, softmax, unit
 
+pytestmark = pytest.mark.pathless
+
 CLASSES, WIDTH = 10, 64
 
 

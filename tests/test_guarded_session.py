@@ -13,6 +13,8 @@ from cosmic_tta.guards import Guard
 from cosmic_tta.session import Session
 from cosmic_tta.state import state_digest
 
+pytestmark = pytest.mark.pathless
+
 
 def guarded(folder: Path, spec: str = "cosmic", **how: Any) -> Session:
     return Session.create(folder, "guarded", small_pack().task(), small_method(spec), guard=Guard(), **how)

@@ -26,6 +26,8 @@ from cosmic_tta.errors import InputError, LockedError, SessionDamaged, SessionEr
 from cosmic_tta.session import Session
 from cosmic_tta.state import state_digest
 
+pytestmark = pytest.mark.pathless
+
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_restart_after_any_event_changes_nothing(spec: str, tmp_path: Path) -> None:
