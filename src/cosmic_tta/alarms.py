@@ -81,7 +81,7 @@ class Watch:
     """
 
     window: int = 96
-    drift: float = 0.04
+    drift: float = 0.045
     variety: float = 0.5
     agreement: float = 0.5
     every: int = 8
