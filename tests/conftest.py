@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -26,3 +29,16 @@ def shared() -> Path:
 def pack() -> FeaturePack:
     """A small generated pack with views and auxiliary features."""
     return superclass_pack(3, images=120, dim=32, aux_dim=24, views=4)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's chromium, driven by playwright; where either is absent the test says so and skips."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield opened
+        opened.close()

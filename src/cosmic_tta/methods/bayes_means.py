@@ -137,7 +137,7 @@ class BayesMeans(Method[BayesMeansState]):
         if learn:
             state.zero_shot_mass = zero_shot_mass
             self._follow(state, zero_shot, scores)
-            self._judge(state, zero_shot, prior0 + means / np.float32(mood.need), mood)
+            self._judge(state, zero_shot, prior0 + means / np.float32(mood.need), bias, mood)
             self._keep(state, raw, features, prior, scores, mood)
             self._sweep(state, mood)
         return Prediction(scores, parts, explain)
@@ -174,11 +174,13 @@ class BayesMeans(Method[BayesMeansState]):
         share = min(1.0, state.differed / (state.judged * self.apart))
         return uneven, max(LEAST_NEED, share ** (4 * uneven))
 
-    def _judge(self, state: BayesMeansState, zero_shot: Array, verdict: Array, mood: Mood) -> None:
+    def _judge(self, state: BayesMeansState, zero_shot: Array, verdict: Array, bias: Array, mood: Mood) -> None:
         """Count what the class means would say if nothing held them back."""
         if not self.apart:
             return
-        verdict = verdict - self._bias(state.zero_shot_mass, state.live.mass, mood._replace(uneven=0.0, need=1.0))
+        if mood.uneven:
+            bias = self._bias(state.zero_shot_mass, state.live.mass, mood._replace(uneven=0.0, need=1.0))
+        verdict = verdict - bias
         state.verdict_mass = state.verdict_mass + softmax(verdict)
         state.differed += float(verdict.argmax() != zero_shot.argmax())
         state.judged += 1
