@@ -188,7 +188,17 @@ def test_plotly_is_served_from_its_wheel_or_missed_kindly(tmp_path: Path, monkey
 # Small pictures.
 
 
-def test_small_pictures_are_found_by_features_after_a_roll_back_an_undo_and_a_restart(tmp_path: Path) -> None:
+def test_small_pictures_are_found_by_features_after_a_roll_back_an_undo_and_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Thumbnails.keep
+
+    def slowly(album: Thumbnails, number: int, sample: Sample, pixels: Any) -> None:
+        time.sleep(0.05)
+        keep(album, number, sample, pixels)
+
+    monkeypatch.setattr(Thumbnails, "keep", slowly)  # on a busy machine, what was answered is told all the same
+
     def pictures(service: TestClient) -> set[int]:
         return {step for one in get(service, "streams/s/memory")["classes"] for step in one["pictures"]}
 

@@ -40,12 +40,16 @@ class Watch:
     def __init__(self, host: Host) -> None:
         self.host, self.events = host, Events()
         self._thumbnails: dict[str, Thumbnails] = {}  # by id
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], str] = {}  # keeping small pictures, with the stream's id
         host.listeners.append(self.events.heard)
         host.shown = self.shown
 
     async def thumbnails(self, lane: Lane) -> Thumbnails:
-        """Return a stream's small pictures."""
+        """Return a stream's small pictures, with those of every picture that was answered before."""
+        await self.settle(lane.id)
+        return await self._album(lane)
+
+    async def _album(self, lane: Lane) -> Thumbnails:
         if lane.id not in self._thumbnails:
             found = await asyncio.to_thread(Thumbnails, lane.session.folder)
             self._thumbnails.setdefault(lane.id, found)
@@ -56,13 +60,13 @@ class Watch:
     ) -> None:
         """Keep small pictures of what was shown, beside the request's way."""
         task = asyncio.get_running_loop().create_task(self._keep(lane, answers, samples, pixels))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = lane.id
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def _keep(
         self, lane: Lane, answers: Answers, samples: Sequence[Sample], pixels: Sequence[NDArray[np.uint8]]
     ) -> None:
-        thumbnails = await self.thumbnails(lane)
+        thumbnails = await self._album(lane)
         for answered, sample, picture in zip(answers.answered, samples, pixels, strict=True):
             await asyncio.to_thread(thumbnails.keep, answered.number, sample, picture)
         self.events.heard(lane.session.name, "pictures", None)
@@ -70,9 +74,11 @@ class Watch:
             held = await self.host.look(lane, _held)
             await asyncio.to_thread(thumbnails.prune, held)
 
-    async def settle(self) -> None:
-        """Wait for the small pictures that are under way."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def settle(self, stream: str | None = None) -> None:
+        """Wait for the small pictures that are under way, of one stream or of all."""
+        waiting = [task for task, lane in self._tasks.items() if stream in (None, lane)]
+        if waiting:
+            await asyncio.wait(waiting)
 
 
 def _held(session: Session) -> frozenset[str]:
