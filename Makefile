@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export CFLAGS := $(CFLAGS) -Werror
 KERNEL := setup.py $(wildcard kernel/*.c kernel/*.h)
 
-.PHONY: demo test test-plain torture torture-quick torture-service soak lint format bench asan docs dist clean
+.PHONY: demo test test-plain test-scale torture torture-quick torture-service soak lint format bench asan docs dist clean
 
 demo: .venv/reported
 	$(BIN)/cosmic demo
@@ -18,7 +18,11 @@ test: .venv/tested
 
 # The same suite on the plain path, as on a machine without a C compiler; encoders and figures know nothing of paths.
 test-plain: .venv/tested
-	COSMIC_TTA_KERNEL=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not torch and not pathless'
+	COSMIC_TTA_KERNEL=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not torch and not pathless and not scale'
+
+# Sweeps, extractions and streams on Ray, whose workers, drivers and nodes are killed.
+test-scale: .venv/scaled
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m scale tests/test_scale_*.py
 
 # The kernel under AddressSanitizer and UndefinedBehaviorSanitizer: 10,000 random graphs, and its tests.
 asan: .venv/tested
@@ -85,6 +89,10 @@ dist: .venv/installed
 
 .venv/tested: .venv/installed
 	$(PIP) --editable '.[test]'
+	touch $@
+
+.venv/scaled: .venv/tested
+	$(PIP) --editable '.[test,ray]'
 	touch $@
 
 .venv/linted: .venv/tested

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,3 +44,16 @@ def browser() -> Iterator[Any]:
         opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="session")
+def ray_here() -> None:
+    """Ray, installed and able to start a cluster of this machine; where it is not, the test says so and skips."""
+    pytest.importorskip("ray", reason="ray is not installed")
+    code = "import ray; ray.init(num_cpus=1, include_dashboard=False); assert ray.get(ray.remote(int).remote(1)) == 1"
+    try:
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("ray does not start here within three minutes")
+    if told.returncode:
+        pytest.skip(f"ray does not start here: {told.stderr[-500:]}")

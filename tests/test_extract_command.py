@@ -159,7 +159,7 @@ def test_an_interrupt_says_how_to_go_on(
 ) -> None:
     import cosmic_tta.extract as room
 
-    real, left = room._encode, [1]
+    real, left = room.encode_chunk, [1]
 
     def interrupted(*given: object) -> object:
         if not left:
@@ -167,7 +167,7 @@ def test_an_interrupt_says_how_to_go_on(
         left.pop()
         return real(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(room, "_encode", interrupted)
+    monkeypatch.setattr(room, "encode_chunk", interrupted)
     with pytest.raises(SystemExit) as end:
         run(models, photos, tmp_path / "out", "--batch=8")
     assert end.value.code == 130

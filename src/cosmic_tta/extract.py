@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.corruptions import Corruption
-from cosmic_tta.datasets.base import Dataset
+from cosmic_tta.datasets.base import Dataset, Item
 from cosmic_tta.encoders.base import ClipEncoder, Encoder
 from cosmic_tta.errors import EncoderError, PackError, PictureError
 from cosmic_tta.loading import Chunk, Loader, Recipe
@@ -33,6 +33,7 @@ PLAIN = Views()
 BLOCK = 1024  # pictures copied at once
 GONE = 32  # so many unreadable files in a row are not chance
 Watch = Callable[["Progress"], None]
+Features = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,54 @@ class Extraction:
         return self.waited / self.seconds if self.seconds else 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A chunk's features, and what was wrong with some of its pictures."""
+
+    number: int
+    places: range  # of the pictures in the data set
+    features: Features
+    problems: Mapping[int, str]  # by place
+    unreadable: frozenset[int]  # places of those whose files could not be read
+
+
+class Engine(Protocol):
+    """Encodes chunks elsewhere, each by `encode_chunk`; in any order, since a chunk depends on nothing but itself."""
+
+    waited: float  # seconds in which an encoder had no pictures, on the average of all
+
+    def chunks(self, work: Work, numbers: Sequence[int]) -> Iterator[Encoded]:
+        """Yield the chunks asked for, as they are done."""
+        ...  # pragma: no cover
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What decides the features of every chunk; the weights are told by their fingerprints."""
+
+    items: Sequence[Item]
+    recipe: Recipe
+    size: int  # pictures a chunk
+    batch: int
+    clip: str  # fingerprint
+    aux: str | None
+
+
+class Here:
+    """The engine of one process: workers decode, this process encodes."""
+
+    def __init__(self, clip: Encoder, aux: Encoder | None, workers: int) -> None:
+        self._clip, self._aux, self._workers = clip, aux, workers
+        self.waited = 0.0
+
+    def chunks(self, work: Work, numbers: Sequence[int]) -> Iterator[Encoded]:
+        """Yield the chunks asked for, in that order."""
+        with Loader(work.items, work.recipe, work.size, self._workers) as loader:
+            for chunk in loader.chunks(numbers):
+                yield encode_chunk(chunk, self._clip, self._aux, work.batch)
+                self.waited = loader.waited
+
+
 def extract(
     dataset: Dataset,
     clip: ClipEncoder,
@@ -81,6 +130,7 @@ def extract(
     shift: Corruption | None = None,
     drawn: DrawnViews | None = None,
     strict: bool = False,
+    engine: Engine | None = None,
     watch: Watch = lambda _: None,
 ) -> Extraction:
     """Encode a data set's pictures and class texts into a new pack.
@@ -99,6 +149,7 @@ def extract(
         shift: spoil each picture first, in a way that can be repeated.
         drawn: views that were drawn beforehand; they come after the others.
         strict: end at the first picture that cannot be used, instead of leaving it out.
+        engine: encodes the chunks, in place of this process.
         watch: is told the progress.
     """
     path = Path(out)
@@ -113,19 +164,21 @@ def extract(
     shapes = {"clip": (len(dataset), recipe.count, clip.dim)} | beside
     if path.exists():
         return _finished(path, plan)
-    with Partial.open(path, plan, shapes, store) as partial, Loader(dataset.items, recipe, size, workers) as loader:
+    engine = engine or Here(clip, aux, workers)
+    work = Work(dataset.items, recipe, size, batch, clip.fingerprint, None if aux is None else aux.fingerprint)
+    with Partial.open(path, plan, shapes, store) as partial:
         if path.exists():
             raise _there(path)  # another run was done just before this one began
-        earlier = sum(len(loader.places(number)) for number in partial.done)
+        earlier = sum(len(_places(number, size, len(dataset))) for number in partial.done)
+        todo = [number for number in range(-(-len(dataset) // size)) if number not in partial.done]
         text = text_features(clip, texts)
         done, in_a_row, start = earlier, 0, time.perf_counter()
         watch(Progress(done, len(dataset), len(partial.failed)))
-        for chunk in loader.chunks(number for number in range(len(loader)) if number not in partial.done):
+        for chunk in engine.chunks(work, todo):
             if strict and chunk.problems:
                 raise PictureError(next(iter(chunk.problems.values())))
             in_a_row = _unreadable_in_a_row(chunk, in_a_row)
-            features = _encode(chunk, clip, aux, batch)
-            partial.record(chunk.number, chunk.places, features, chunk.problems, again=bool(chunk.unreadable))
+            partial.record(chunk.number, chunk.places, chunk.features, chunk.problems, again=bool(chunk.unreadable))
             done += len(chunk.places)
             watch(Progress(done, len(dataset), len(partial.failed)))
         seconds = time.perf_counter() - start
@@ -137,10 +190,10 @@ def extract(
     if not pictures:
         first = next(iter(failed.values()))
         raise PictureError(f"none of {len(dataset)} pictures could be used; the first one: {first}")
-    return Extraction(path, pictures, failed, earlier, seconds, loader.waited)
+    return Extraction(path, pictures, failed, earlier, seconds, engine.waited)
 
 
-def _unreadable_in_a_row(chunk: Chunk, count: int) -> int:
+def _unreadable_in_a_row(chunk: Encoded, count: int) -> int:
     """Count pictures one after the other whose files cannot be read; past a bound, a drive has gone, not a picture."""
     for place in chunk.places:
         count = count + 1 if place in chunk.unreadable else 0
@@ -160,6 +213,10 @@ def _chunk_size(batch: int, views: int) -> int:
     """
     least = max(1, batch // 8)
     return -(-least * views // batch) * batch // views
+
+
+def _places(number: int, size: int, pictures: int) -> range:
+    return range(number * size, min((number + 1) * size, pictures))
 
 
 def _there(path: Path) -> PackError:
@@ -219,7 +276,7 @@ def _digest(lines: Iterator[str] | Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _encode(chunk: Chunk, clip: Encoder, aux: Encoder | None, batch: int) -> dict[str, NDArray[np.float32]]:
+def encode_chunk(chunk: Chunk, clip: Encoder, aux: Encoder | None, batch: int) -> Encoded:
     """Encode a chunk's pictures in batches that are always full, blank rows making up what is missing."""
     size, views = chunk.clip.shape[:2]
     rows = chunk.clip.reshape(size * views, *chunk.clip.shape[2:])
@@ -232,7 +289,7 @@ def _encode(chunk: Chunk, clip: Encoder, aux: Encoder | None, batch: int) -> dic
                 encoder = clip if name == "clip" else aux
                 told = encoder.name if encoder is not None else name
                 raise EncoderError(f"{told!r} gave NaN or infinity for picture {place}; try --dtype float32.")
-    return features
+    return Encoded(chunk.number, chunk.places, features, chunk.problems, chunk.unreadable)
 
 
 def _batches(encoder: Encoder, rows: NDArray[np.uint8], batch: int, wanted: int) -> NDArray[np.float32]:

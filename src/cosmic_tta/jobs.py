@@ -96,8 +96,16 @@ def read_checkpoint(file: str) -> Learned:
 
 @lru_cache(OPEN_PACKS)
 def open_pack(folder: str) -> FeaturePack:
-    """Open a pack, once a process."""
-    return FeaturePack.open(folder)
+    """Open a pack, once a process; one that was given to it need not lie on its disk."""
+    return _given[folder] if folder in _given else FeaturePack.open(folder)
+
+
+_given: dict[str, FeaturePack] = {}
+
+
+def give_pack(folder: str, pack: FeaturePack) -> None:
+    """Let this process take a pack from memory instead of from its folder, which another machine has."""
+    _given.setdefault(folder, pack)
 
 
 @lru_cache
@@ -155,9 +163,14 @@ def run_and_store(job: Job, folder: Path, *, samples: bool = False) -> Report:
 
 def store(file: Path, report: Report) -> None:
     """Write a report as a list of one, as `--json` does; the file appears whole or not at all."""
+    put(file, (json.dumps(as_rows([report]), indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def put(file: Path, content: bytes) -> None:
+    """Write a result; the file appears whole or not at all."""
     unfinished = _unfinished(file)
     try:
-        unfinished.write_text(json.dumps(as_rows([report]), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        unfinished.write_bytes(content)
         _settle(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)

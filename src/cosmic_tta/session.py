@@ -43,6 +43,14 @@ LARGEST_ABOUT = 4 << 20  # bytes of JSON
 TEXT_TOLERANCE = 1e-3  # between the text of a class that stays and the one it had: encoders round
 
 
+class Glance(NamedTuple):
+    """How a session does, for those who look at many."""
+
+    accuracy: float | None  # of the labelled answers
+    zero_shot_accuracy: float | None
+    alarms: tuple[str, ...]  # the kinds that are on
+
+
 class Answered(NamedTuple):
     """An answer, its number in the session, and whether the session learned from the sample."""
 
@@ -211,6 +219,12 @@ class Session:
         """Return the alarms that are on: drift, collapse, harm."""
         return self.monitor.alarms(self.task.class_names)
 
+    @property
+    def glance(self) -> Glance:
+        """How it does, in brief."""
+        monitor = self.monitor
+        return Glance(monitor.accuracy, monitor.zero_shot_accuracy, tuple(one.kind for one in self.alarms()))
+
     def signals(self) -> Signals:
         """Return what the alarms look at, as of now."""
         return self.monitor.signals()
@@ -251,6 +265,10 @@ class Session:
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
     # Events.
+
+    def standing(self, number: int) -> Standing:
+        """Return what was known after an event, if snapshots and journal reach back that far."""
+        return self._history.standing(number, frozenset())
 
     def step(
         self,
@@ -462,7 +480,7 @@ class Session:
         """A step that failed by itself must not come again at every restart: take its records back."""
         try:
             self._journal.retract(*mark)
-            self._standing = self._history.standing(self.number, frozenset())
+            self._standing = self.standing(self.number)
         except CosmicError as error:
             self.abandon()
             raise SessionError(f"a step failed and the session had to be closed: {error}; open it again.") from cause

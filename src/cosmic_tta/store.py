@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -26,8 +27,15 @@ class Store:
     A session whose files are damaged is listed by `damaged()` with what can be recovered; the others go on.
     """
 
-    def __init__(self, folder: Path | str, tower: Towering | None = None) -> None:
-        self.folder, self._tower = Path(folder), tower
+    def __init__(self, folder: Path | str, tower: Towering | None = None, kind: Any = Session) -> None:
+        """Take a data folder.
+
+        Args:
+            folder: where the sessions lie.
+            tower: gives a task its text tower, for methods that learn through it.
+            kind: opens and makes sessions, and may keep them in other processes.
+        """
+        self.folder, self._tower, self._kind = Path(folder), tower, kind
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -44,13 +52,15 @@ class Store:
     def open_all(self) -> None:
         """Open every session that is there."""
         with self._changing:
-            for path in sorted(self.folder.iterdir()):
-                if path.is_dir() and _is_id(path.name) and path.name not in self._sessions:
-                    self._open(path.name)
+            found = sorted(path.name for path in self.folder.iterdir() if path.is_dir() and _is_id(path.name))
+            todo = [key for key in found if key not in self._sessions]
+            at_once = getattr(self._kind, "at_once", 1)  # of sessions that are opened in other processes, several
+            with ThreadPoolExecutor(at_once) as pool:
+                list(pool.map(self._open, todo))
 
     def _open(self, key: str, **how: Any) -> None:
         try:
-            session = Session.open(self.folder / key, tower=self._tower, **how)
+            session = self._kind.open(self.folder / key, tower=self._tower, **how)
         except CosmicError as error:
             self._damaged[key] = error
         else:
@@ -99,7 +109,7 @@ class Store:
         with self._changing:
             self._check_name(name)
             key = uuid4().hex
-            session = Session.create(
+            session = self._kind.create(
                 self.folder / key, name, task, method, about=about, guard=guard, policy=policy, keep=keep, every=every,
                 tower=self._tower,
             )  # fmt: skip
@@ -111,7 +121,7 @@ class Store:
         with self._changing:
             self._check_name(name)
             key = uuid4().hex
-            self._sessions[key] = Session.import_(file, self.folder / key, name, tower=self._tower)
+            self._sessions[key] = self._kind.import_(file, self.folder / key, name, tower=self._tower)
             return key
 
     def recover(self, key: str) -> Session:

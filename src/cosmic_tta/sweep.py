@@ -19,6 +19,9 @@ from cosmic_tta.report import Report
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 Watch = Callable[[int, int, str], None]
+# Runs jobs elsewhere and keeps their results in a folder: (jobs, folder, samples) → each job with its report, or with
+# what went wrong.
+Engine = Callable[[Sequence[Job], Path, bool], Iterator[tuple[Job, Report | str]]]
 
 
 @dataclass
@@ -41,6 +44,7 @@ def sweep(
     *,
     workers: int | None = None,
     samples: bool = False,
+    engine: Engine | None = None,
     watch: Watch = lambda *_: None,
 ) -> Swept:
     """Run what is not done yet and return everything.
@@ -50,6 +54,7 @@ def sweep(
         folder: where each result is kept, under the job's digest. A file that is damaged is made anew.
         workers: processes, each with one thread for its arithmetic; all cores unless told; 0: in this process.
         samples: keep every job's answers too, sample by sample.
+        engine: runs the jobs, in place of processes of this machine.
         watch: told (done, total, what was done last).
 
     An interrupt ends the workers and leaves what is done. A job that fails costs only itself.
@@ -65,7 +70,11 @@ def sweep(
     todo = [job for job in jobs if digests[job] not in done]
     watch(len(done), len(jobs), "")
     count = len(done)
-    for job, outcome in _results(todo, folder, samples, available_cores() if workers is None else workers):
+    if engine is not None:
+        results = engine(todo, folder, samples)
+    else:
+        results = _results(todo, folder, samples, available_cores() if workers is None else workers)
+    for job, outcome in results:
         count += 1
         if isinstance(outcome, Report):
             done[digests[job]] = outcome

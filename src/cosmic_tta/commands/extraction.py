@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import signal
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cosmic_tta.commands.options import JsonFile
+from cosmic_tta.commands.options import Address, Engine, JsonFile, on_ray
 from cosmic_tta.corruptions import CORRUPTIONS, Corruption
 from cosmic_tta.datasets import Dataset, few_shot, open_source
 from cosmic_tta.encoders import ClipEncoder, Encoder, auto_batch, make_clip, make_encoder
@@ -75,9 +76,12 @@ def extract_pack(
         typer.Option(metavar="KIND:SEVERITY", help=f"Spoil each picture first: {', '.join(CORRUPTIONS)}; 1 to 5."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first picture that cannot be used.")] = False,
+    engine: Engine = "local",
+    address: Address = None,
     json_file: JsonFile = None,
 ) -> None:
     """Encode pictures into a feature pack. Run it again if it was stopped: it goes on where it was."""
+    remote = on_ray(engine, address)
     rows, processes = _number("--batch", batch, 1), _number("--workers", workers, 0)
     kinds = Views(views, seed, mix=mix)
     spoiled = None if shift is None else Corruption.parse(shift, seed)
@@ -105,8 +109,15 @@ def extract_pack(
     tower = make_clip(clip, device=device, dtype=dtype)
     beside = None if aux is None else make_encoder(aux, device=device, dtype=dtype, kind="image")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interrupt: nothing is lost, workers end
-    with counter(f"encoding {dataset.name}", "pictures") as count:
+    with ExitStack() as stack, counter(f"encoding {dataset.name}", "pictures") as count:
         try:
+            elsewhere = None
+            if remote:
+                from cosmic_tta.scale.cluster import cluster
+                from cosmic_tta.scale.extracting import OnRay
+
+                stack.enter_context(cluster(address, cores=processes))
+                elsewhere = OnRay(clip, aux, device=device, dtype=dtype, actors=processes)
             done = extract(
                 dataset,
                 tower,
@@ -121,6 +132,7 @@ def extract_pack(
                 shift=spoiled,
                 drawn=drawn,
                 strict=strict,
+                engine=elsewhere,
                 watch=lambda step: count(step.done, step.total, f"{step.failed} failed" if step.failed else ""),
             )
         except KeyboardInterrupt:

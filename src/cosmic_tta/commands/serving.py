@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cosmic_tta.commands.options import Address, Engine, on_ray
 from cosmic_tta.errors import InputError
 from cosmic_tta.pictures import MAX_PIXELS
 from cosmic_tta.terminal import say
@@ -43,12 +45,15 @@ def serve(
         list[str] | None,
         typer.Option(metavar="HOST", help="A host that pictures may be fetched from by address; repeatable."),
     ] = None,
+    engine: Engine = "local",
+    address: Address = None,
     log: Annotated[bool, typer.Option("--log", help="Write a line for each request to stderr.")] = False,
 ) -> None:
     """Serve adaptation streams over HTTP; what was answered is on disk, and comes back after a crash."""
     from cosmic_tta.service import require
 
     require()
+    remote = on_ray(engine, address)
     from cosmic_tta.service.access import read_token
     from cosmic_tta.service.fetching import Fetcher
     from cosmic_tta.service.running import listening, run
@@ -77,10 +82,17 @@ def serve(
     Fetcher(settings)  # a host that is none is told now
     bound = listening(host, port)
     try:
-        store = Store(data, task_with_tower)
-        address = f"[{host}]" if ":" in host else host
-        say(f"Serving the streams in {data} at http://{address}:{bound.getsockname()[1]}")
-        run(store, settings, bound, log=log)
+        with ExitStack() as stack:
+            load = None
+            if remote:
+                from cosmic_tta.scale.serving import joined
+
+                store, load = stack.enter_context(joined(data, address))
+            else:
+                store = Store(data, task_with_tower)
+            named = f"[{host}]" if ":" in host else host
+            say(f"Serving the streams in {data} at http://{named}:{bound.getsockname()[1]}")
+            run(store, settings, bound, log=log, load=load)
     finally:
         bound.close()
 

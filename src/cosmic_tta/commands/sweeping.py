@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cosmic_tta.commands.evaluation import show_reports
-from cosmic_tta.commands.options import JsonFile
+from cosmic_tta.commands.options import Address, Engine, JsonFile, on_ray
 from cosmic_tta.errors import InputError
 from cosmic_tta.grid import read_grid
 from cosmic_tta.sweep import sweep
@@ -27,9 +27,12 @@ def sweep_grid(
         int | None, typer.Option(metavar="N", help="Processes; all cores unless told; 0: none, run here.")
     ] = None,
     samples: Annotated[bool, typer.Option("--samples", help="Keep every run's answers too, as RUNS/*.npz.")] = False,
+    engine: Engine = "local",
+    address: Address = None,
     json_file: JsonFile = None,
 ) -> None:
     """Run methods × parameters × packs × orders × seeds. Run it again if it was stopped: what is done is skipped."""
+    remote = on_ray(engine, address)
     read = read_grid(grid)
     if workers is not None and workers < 0:
         raise InputError(f"--workers must be 0 or more; given {workers}.")
@@ -42,7 +45,12 @@ def sweep_grid(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interrupt: nothing is lost, workers end
     try:
         with counter(f"sweep {grid.name}", "runs") as count:
-            done = sweep(jobs, folder, workers=workers, samples=samples, watch=count)
+            if remote:
+                from cosmic_tta.scale.sweeping import sweep_on_ray
+
+                done = sweep_on_ray(jobs, folder, address=address, workers=workers, samples=samples, watch=count)
+            else:
+                done = sweep(jobs, folder, workers=workers, samples=samples, watch=count)
     except KeyboardInterrupt:
         complain(f"stopped. What is done is in {str(folder)!r}; the same command goes on from there.")
         raise typer.Exit(130) from None

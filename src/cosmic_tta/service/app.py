@@ -16,6 +16,7 @@ from starlette.routing import Match
 
 from cosmic_tta import __version__
 from cosmic_tta.errors import CosmicError
+from cosmic_tta.service.encoding import Load
 from cosmic_tta.service.gate import HEADERS, Gate
 from cosmic_tta.service.hosting import Host
 from cosmic_tta.service.metrics import Metrics
@@ -32,11 +33,11 @@ Every error is `{"error", "detail", "hint"}`. A step that was answered is on dis
 SHARED: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (400, 401, 403, 405, 408, 413, 429)}
 
 
-def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
+def make_app(store: Store, settings: Settings | None = None, load: Load | None = None) -> FastAPI:
     """Make the application over a data folder; its streams are opened when it starts, and closed when it ends."""
     settings = settings or Settings()
     metrics = Metrics()
-    host = Host(store, settings, metrics)
+    host = Host(store, settings, metrics, load)
     watch = Watch(host)
     bearer = HTTPBearer(auto_error=False, description="The server's token, or the stream's.")
     asked = [Depends(bearer)] if settings.token else []  # for the description; the gate has checked it

@@ -20,6 +20,7 @@ from cosmic_tta.service.settings import Settings
 
 Rows = NDArray[np.float32]
 Pixels = NDArray[np.uint8]
+Load = Callable[[str, str, int | None], Encoder]  # name, kind, threads
 
 
 @dataclass(eq=False)
@@ -37,7 +38,10 @@ class Batcher:
 
     def __init__(self, encoder: Encoder, batch: int, wait_ms: float) -> None:
         self.encoder, self._batch, self._wait = encoder, batch, wait_ms / 1000
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="encode")
+        at_once = getattr(encoder, "at_once", 1)  # batches: more than one for an encoder that others compute for
+        self._thread = ThreadPoolExecutor(at_once, thread_name_prefix="encode")
+        self._free = asyncio.Semaphore(at_once)
+        self._sent: set[asyncio.Task[None]] = set()
         self._queue: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -63,24 +67,33 @@ class Batcher:
         self._thread.shutdown(wait=True)
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
+            await self._free.acquire()
             await self._arrived.wait()
             if self._count() < self._batch and self._wait:
                 await asyncio.sleep(self._wait)
             taken = self._take()
             if not taken:
+                self._free.release()
                 continue
-            try:
-                rows = await loop.run_in_executor(self._thread, self._encode, [one.pixels for one in taken])
-            except Exception as error:  # whatever the encoder's library raises is told to those who waited
-                for one in taken:
-                    if not one.rows.done():
-                        one.rows.set_exception(error)
-                continue
-            for one, part in zip(taken, rows, strict=True):
+            sent = asyncio.get_running_loop().create_task(self._send(taken))
+            self._sent.add(sent)
+            sent.add_done_callback(self._sent.discard)
+
+    async def _send(self, taken: Sequence[_Waiting]) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            rows = await loop.run_in_executor(self._thread, self._encode, [one.pixels for one in taken])
+        except Exception as error:  # whatever the encoder's library raises is told to those who waited
+            for one in taken:
                 if not one.rows.done():
-                    one.rows.set_result(part)
+                    one.rows.set_exception(error)
+            return
+        finally:
+            self._free.release()
+        for one, part in zip(taken, rows, strict=True):
+            if not one.rows.done():
+                one.rows.set_result(part)
 
     def _count(self) -> int:
         return sum(len(one.pixels) for one in self._queue)
@@ -107,8 +120,8 @@ class Batcher:
 class Encoders:
     """The encoders that the server's owner allowed, each loaded when a stream first needs it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, load: Load | None = None) -> None:
+        self.settings, self._load = settings, load or load_here
         self._loaded: dict[tuple[str, str], Batcher] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self.on_batch: Callable[[int], None] = lambda size: None
@@ -141,12 +154,13 @@ class Encoders:
         key = (name, kind)
         async with self._locks.setdefault(key, asyncio.Lock()):
             if key not in self._loaded:
-                encoder = await asyncio.to_thread(_load, name, kind, self.settings.threads)
+                encoder = await asyncio.to_thread(self._load, name, kind, self.settings.threads)
                 self.add(name, kind, encoder)
         return self._loaded[key]
 
 
-def _load(name: str, kind: str, threads: int | None) -> Encoder:
+def load_here(name: str, kind: str, threads: int | None) -> Encoder:
+    """Load an encoder into this process."""
     return make_clip(name, threads=threads) if kind == "clip" else make_encoder(name, kind="image", threads=threads)
 
 

@@ -20,7 +20,7 @@ from cosmic_tta.loading import Recipe
 from cosmic_tta.service.access import hashed, new_token
 from cosmic_tta.service.bodies import Asked
 from cosmic_tta.service.decoding import Decoders
-from cosmic_tta.service.encoding import Batcher, Encoders, encoded
+from cosmic_tta.service.encoding import Batcher, Encoders, Load, encoded
 from cosmic_tta.service.fetching import Fetcher
 from cosmic_tta.service.lanes import Answers, Lane
 from cosmic_tta.service.making import changed_task, check_size, equipped, method_of, new_task
@@ -43,7 +43,10 @@ Shown = Callable[[Lane, Answers, Sequence[Sample], Sequence[Pixels]], None]
 class Host:
     """All streams of one data folder, each behind its lane."""
 
-    def __init__(self, store: Store, settings: Settings, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, metrics: Metrics | None = None, load: Load | None = None
+    ) -> None:
+        self._load = load
         self.store, self.settings, self.metrics = store, settings, metrics or Metrics()
         self.ready = False
         self.lanes: dict[str, Lane] = {}  # by name
@@ -55,7 +58,7 @@ class Host:
 
     async def open(self) -> None:
         """Bring every stream back from disk; those whose files are damaged are left aside and told of."""
-        self.encoders, self.decoders = Encoders(self.settings), Decoders(self.settings)
+        self.encoders, self.decoders = Encoders(self.settings, self._load), Decoders(self.settings)
         self.encoders.on_batch = self.metrics.batches.observe
         self.fetcher = Fetcher(self.settings)
         await self._off(self.store.open_all)

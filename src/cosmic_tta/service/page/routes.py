@@ -15,7 +15,6 @@ from cosmic_tta import __version__
 from cosmic_tta.classifier import DEFAULT_AUX
 from cosmic_tta.core import Sample
 from cosmic_tta.methods import METHODS
-from cosmic_tta.service.health import guarded
 from cosmic_tta.service.hosting import Host
 from cosmic_tta.service.lanes import Answers, Lane
 from cosmic_tta.service.making import LACKING
@@ -161,9 +160,7 @@ def _glance(host: Host, lane: Lane) -> Json:
         "waiting": lane.inside,
         "problem": host.problems.get(session.name, ""),
         "warnings": len(session.warnings),
-        "accuracy": session.monitor.accuracy,
-        "zero_shot_accuracy": session.monitor.zero_shot_accuracy,
-        "alarms": [one["kind"] for one in guarded(session)["alarms"]],
+        **session.glance._asdict(),
     }
 
 

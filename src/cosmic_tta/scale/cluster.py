@@ -1,0 +1,58 @@
+"""A Ray cluster: one that runs, found by its address, or one of this machine that ends with us."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+from cosmic_tta.errors import InputError
+from cosmic_tta.sweep import THREADS, available_cores
+
+RETRIES = 3  # of what was under way in a worker that died
+ONE_THREAD: dict[str, Any] = {"env_vars": dict.fromkeys(THREADS, "1")}
+
+
+@contextmanager
+def cluster(address: str | None = None, *, cores: int | None = None, memory: int | None = None) -> Iterator[None]:
+    """Be connected to a cluster; if this process already is, to that one.
+
+    Args:
+        address: `HOST:PORT`, `auto` or `ray://...`; none: a cluster of this machine, which ends with us.
+        cores: of a cluster of this machine; all unless told.
+        memory: bytes of its object store; Ray's own choice unless told.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anyone
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        quiet |= {"num_cpus": cores or available_cores(), "include_dashboard": False, "object_store_memory": memory}
+        quiet["address"] = "local"
+    try:
+        ray.init(**({"address": address} | quiet))
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        at = "on this machine" if address is None else f"at {address!r}"
+        raise InputError(
+            f"no Ray cluster {at}: {str(error).splitlines()[0] if str(error) else error!r} "
+            "Start one with `ray start --head`, or leave out --address."
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def cores() -> int:
+    """Return how many cores the cluster has."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def graphics() -> int:
+    """Return how many GPUs the cluster has."""
+    return int(ray.cluster_resources().get("GPU", 0))

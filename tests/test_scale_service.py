@@ -1,0 +1,55 @@
+"""`cosmic serve --engine ray`: the answers of one machine, though a stream's worker is killed between two of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_processes import workers
+from serving import CLASSES, Running, features, photograph, samples, served, wanted
+
+pytestmark = [pytest.mark.scale, pytest.mark.usefixtures("ray_here")]
+
+
+def test_the_service_answers_as_on_one_machine_though_a_worker_is_killed(tmp_path: Path) -> None:
+    given = features(samples(30))
+    pictures = [photograph(number) for number in range(6)]
+    image = {"Content-Type": "image/png"}
+    kinds = {"method": "cosmic"}
+    with served(tmp_path / "here") as client:
+        assert client.post("/v1/streams", json=wanted("s", **kinds)).status_code == 201
+        expected: list[Any] = [
+            client.post("/v1/streams/s/predict", json={"features": [one]}).json()["predictions"] for one in given
+        ]
+        assert client.post("/v1/streams", json={"name": "p", "classes": CLASSES}).status_code == 201
+        seen = [
+            client.post("/v1/streams/p/predict", content=one, headers=image).json()["predictions"] for one in pictures
+        ]
+    with Running(tmp_path / "there", "--engine", "ray") as server, server.client() as there:
+        there._json("POST", "/v1/streams", wanted("s", **kinds))
+        told = []
+        for number, one in enumerate(given):
+            if number in (10, 20):
+                (holder,) = workers(server.process.pid, "Holder")
+                os.kill(holder, signal.SIGKILL)
+            told.append(there._json("POST", "/v1/streams/s/predict", {"features": [one]})["predictions"])
+        assert told == expected
+        there.create("p", CLASSES)
+        assert workers(server.process.pid, "ServeReplica"), "pictures are not encoded by replicas"
+        for picture, before in zip(pictures, seen, strict=True):
+            answer = json.loads(there._request("POST", "/v1/streams/p/predict", picture, "image/png"))["predictions"]
+            assert answer == before
+        there._json("POST", "/v1/streams/s/pause")
+        assert there._json("GET", "/v1/streams/s")["paused"]
+        there._json("DELETE", "/v1/streams/p")
+        complaints = server.stop(90)
+        assert server.process.returncode == 0, complaints
+    with Running(tmp_path / "there", "--engine", "ray") as server, server.client() as there:  # all is found again
+        assert there._json("GET", "/v1/streams/s")["number"] == len(given) + 1
+        server.stop(90)
+    with served(tmp_path / "there") as client:  # and one machine goes on from there
+        assert client.get("/v1/streams/s").json()["number"] == len(given) + 1
