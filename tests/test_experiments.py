@@ -180,6 +180,12 @@ def test_packs_fill_the_rows_of_their_data_sets(small: FeaturePack) -> None:
     assert "60 of 1692 images" in str(rows["CLIP"][-1])
     assert all(row[ours] is None for row in table.rows if row[0] != "DTD")
     assert not any("DTD, RN50" in sentence for sentence in outcome.missing)
+    (chart,) = outcome.charts
+    drawn = {series.name: dict(zip(series.x, series.y, strict=True)) for series in chart.series}
+    assert set(drawn) == {"ours", "published", "published oracle"}
+    assert drawn["published"]["CLIP"] == 40.37
+    assert np.isnan(drawn["published"]["DMN"]), "DMN's was searched on labels"
+    assert drawn["published oracle"]["DMN"] > 40
     assert any("cosmic extract food101" in sentence for sentence in outcome.missing)
     assert any(sentence.startswith("Tip-Adapter") for sentence in outcome.missing)
 

@@ -171,8 +171,18 @@ def _bars(axes: Axes, chart: Chart) -> None:
     axes.margins(x=0.1)
     axes.grid(axis="x")
     if len(chart.series) > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(4, len(chart.series)), fontsize=8)
-        axes.set_title(axes.get_title(loc="left"), pad=28)
+        columns = legend_columns([series.name for series in chart.series])
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, fontsize=8)
+        axes.set_title(axes.get_title(loc="left"), pad=14 + 14 * -(-len(chart.series) // columns))
+
+
+def legend_columns(names: Sequence[str], letters: int = 60) -> int:
+    """Return how many names of a legend stand beside each other.
+
+    >>> legend_columns(["given", "none"]), legend_columns(["COSMIC, the authors' program"] * 7)
+    (2, 2)
+    """
+    return max(1, min(4, len(names), letters // (max(map(len, names)) + 2)))
 
 
 def _points(axes: Axes, chart: Chart) -> None:
@@ -202,7 +212,12 @@ def _points(axes: Axes, chart: Chart) -> None:
         _name_clouds(axes, chart.series)
     elif len(chart.series) > 1:
         below = 0 if chart.bare else -0.14  # under the ticks and the title of the axis, where there are any
-        axes.legend(loc="upper left", bbox_to_anchor=(0, below), ncols=min(4, len(chart.series)), fontsize=8)
+        axes.legend(
+            loc="upper left",
+            bbox_to_anchor=(0, below),
+            ncols=legend_columns([one.name for one in chart.series]),
+            fontsize=8,
+        )
 
 
 def mark_of(series: Series, place: int) -> str:

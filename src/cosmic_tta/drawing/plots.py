@@ -129,7 +129,7 @@ def _lines(chart: Chart, layout: dict[str, Any]) -> list[Trace]:
 def _bars(chart: Chart, layout: dict[str, Any]) -> list[Trace]:
     traces = []
     for series, place in zip(chart.series, colour_places(chart.series), strict=True):
-        words = list(series.words) or [f"{value:.4g}" for value in series.y]
+        words = list(series.words) or ["" if math.isnan(value) else f"{value:.4g}" for value in series.y]
         trace: Trace = {
             "type": "bar",
             "orientation": "h",

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from cosmic_tta.charts import Cell, Outcome, Table, slug
+from cosmic_tta.charts import Cell, Chart, Outcome, Series, Table, slug
 from cosmic_tta.datasets.catalogue import CATALOGUE
 from cosmic_tta.datasets.catalogue import published as data_set
 from cosmic_tta.experiments.context import Context
 from cosmic_tta.experiments.embedded import IMAGES, SHOTS, STREAM, VIEWED, embedded_views
 from cosmic_tta.experiments.measures import LABEL_FREE, Spread, accuracy, compact, oracle_accuracy
-from cosmic_tta.experiments.published import contradictions, data, pair, where
+from cosmic_tta.experiments.published import contradictions, data, figure, pair, where
 from cosmic_tta.packs import FeaturePack
 
 
@@ -75,7 +75,11 @@ def table_cd(context: Context) -> Outcome:
 def _benchmark(context: Context, name: str, sets: dict[str, str], title: str) -> Outcome:
     packs, missing = context.labelled(context.packs or (embedded_views(),))
     placed = {pack.name: (set_of(pack, sets), backbone_of(pack)) for pack in packs}
-    tables = [_own_table(context, name, pack) for pack in packs if None in placed[pack.name]]
+    tables, charts = [], []
+    for pack in (pack for pack in packs if None in placed[pack.name]):  # others than the paper's
+        found = _measured(context, pack)
+        tables.append(_own_table(context, name, pack, found))
+        charts.append(_chart(name, pack.name, found))
     for backbone in BACKBONES:
         rows: list[list[Cell]] = []
         averages: dict[str, list[Spread]] = {}
@@ -87,6 +91,8 @@ def _benchmark(context: Context, name: str, sets: dict[str, str], title: str) ->
             remark = _remark(context, owners[0], key) if owners else "no pack"
             if not owners:
                 missing.append(f"{column}, {backbone}: no pack. {_how(key, backbone)}")
+            else:
+                charts.append(_chart(name, column, found, backbone))
             rows += _rows(name, column, backbone, found, remark, _reasons(context, owners[0]) if owners else {})
             for row, (spread, _) in found.items():
                 averages.setdefault(row, []).append(spread)
@@ -101,7 +107,7 @@ def _benchmark(context: Context, name: str, sets: dict[str, str], title: str) ->
         *([] if context.packs else [BESIDE, VIEWED]),
         *contradictions(name),
     ]
-    return Outcome(name, f"{title} ({where(name)})", tables, (), notes, missing, context.settings)
+    return Outcome(name, f"{title} ({where(name)})", tables, charts, notes, missing, context.settings)
 
 
 def backbone_of(pack: FeaturePack) -> str | None:
@@ -163,6 +169,28 @@ def _rows(
     return rows
 
 
+def _chart(name: str, column: str, found: Measured, backbone: str | None = None) -> Chart:
+    """Draw what every method reached on a data set, beside what was published of it."""
+    rows = [row for row in ROWS if row.title in found]
+    kinds: dict[str, list[Any]] = {
+        "ours": [found[row.title][0].mean for row in rows],
+        "ours, oracle": [None if (best := found[row.title][1]) is None else best.mean for row in rows],
+    }
+    if backbone is not None:
+        told = [figure(name, row.published, column, backbone) if row.published else None for row in rows]
+        for kind, tuned in (("published", False), ("published oracle", True)):
+            kinds[kind] = [one.value if one and one.oracle is tuned else None for one in told]
+    titles = [row.title for row in rows]
+    series = [
+        Series(kind, titles, [float("nan") if value is None else float(value) for value in values])
+        for kind, values in kinds.items()
+        if any(value is not None for value in values)
+    ]
+    where_from = column if backbone is None else f"{column}, CLIP {backbone}"
+    title = f"Every method: {where_from}"
+    return Chart(slug(name, where_from), title, "bars", "method", "top-1 accuracy (%)", series)
+
+
 def _average_rows(name: str, backbone: str, averages: dict[str, list[Spread]], sets: int) -> list[list[Cell]]:
     """Average over the data sets where all of them are there; the paper's averages stand beside."""
     rows: list[list[Cell]] = []
@@ -181,10 +209,10 @@ def _average_rows(name: str, backbone: str, averages: dict[str, list[Spread]], s
     return rows
 
 
-def _own_table(context: Context, name: str, pack: FeaturePack) -> Table:
+def _own_table(context: Context, name: str, pack: FeaturePack, found: Measured) -> Table:
     """Show a pack that is none of the paper's."""
     remark = f"{pack.clip_model}, aux {pack.aux_model or 'none'}, {pack.clip.shape[1]} views"
-    rows = _rows(name, pack.name, None, _measured(context, pack), remark, _reasons(context, pack))
+    rows = _rows(name, pack.name, None, found, remark, _reasons(context, pack))
     title = f"{pack.name}: not in the paper's table"
     return compact(f"{name}-{slug(pack.name)}", title, COLUMNS, rows, keep=3)
 
