@@ -5,7 +5,7 @@ Every message names what was given, what was expected and what to do next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -79,3 +79,10 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> UnknownNameErro
     near = get_close_matches(given, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return UnknownNameError(f"unknown {kind} {given!r}: {hint}Known: {', '.join(names)}.")
+
+
+def no_twin(what: str, names: Sequence[str]) -> None:
+    """Refuse a name that is given twice."""
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins:
+        raise InputError(f"{what}: given twice: {', '.join(twins)}. Runs of the same name could not be told apart.")

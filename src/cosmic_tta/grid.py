@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmic_tta.checkpoints import taken_by
-from cosmic_tta.errors import CosmicError, InputError, ParameterError, unknown_name
+from cosmic_tta.errors import CosmicError, InputError, ParameterError, no_twin, unknown_name
 from cosmic_tta.jobs import Job, fingerprint, open_pack
 from cosmic_tta.methods import split_name
 from cosmic_tta.packs import AUX_KINDS
@@ -90,13 +90,13 @@ def _checked(told: Mapping[str, Any], here: Path) -> Grid:
     for spec in methods:
         split_name(spec)
     full = [f"{kind.name}@{preset}" for kind, preset in map(split_name, methods)]
-    _no_twin("methods", full)
+    no_twin("methods", full)
     folders = [str((here / name).resolve()) for name in _texts(told, "packs", None)]
-    _no_twin("packs", folders)
+    no_twin("packs", folders)
     for folder in folders:
         open_pack(folder)
     names = [open_pack(folder).name for folder in folders]
-    _no_twin("packs of the name", names)
+    no_twin("packs of the name", names)
     orders, aux = _texts(told, "orders", ("shuffle",)), _texts(told, "aux", ("given",))
     for kind_of_aux in aux:
         if kind_of_aux not in AUX_KINDS:
@@ -119,7 +119,7 @@ def _texts(told: Mapping[str, Any], key: str, default: tuple[str, ...] | None) -
     found = [found] if isinstance(found, str) else found
     if not found or not isinstance(found, (list, tuple)) or not all(isinstance(one, str) for one in found):
         raise InputError(f"{key} must be a list of names, at least one; given {found!r}.")
-    _no_twin(key, list(found))
+    no_twin(key, list(found))
     return tuple(found)
 
 
@@ -128,7 +128,7 @@ def _seeds(found: Any) -> tuple[int, ...]:
     whole = isinstance(found, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in found)
     if not found or not whole:
         raise InputError(f"seeds must be a list of whole numbers, at least one; given {found!r}.")
-    _no_twin("seeds", list(map(str, found)))
+    no_twin("seeds", list(map(str, found)))
     return tuple(found)
 
 
@@ -175,9 +175,3 @@ def _params(found: Any, methods: Sequence[str]) -> dict[str, dict[str, tuple[Any
                 raise ParameterError(f"params.{spec}.{key} has no values.")
             checked[name][key] = tuple(chosen)
     return checked
-
-
-def _no_twin(what: str, names: Sequence[str]) -> None:
-    twins = sorted({name for name in names if names.count(name) > 1})
-    if twins:
-        raise InputError(f"{what}: given twice: {', '.join(twins)}.")

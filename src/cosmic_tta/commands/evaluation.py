@@ -16,7 +16,7 @@ from cosmic_tta.commands.learning import trained_for, with_towers
 from cosmic_tta.commands.options import JsonFile
 from cosmic_tta.comparison import by_stream, details, differences, losses, results
 from cosmic_tta.domains import join as join_packs
-from cosmic_tta.errors import InputError, ParameterError, unknown_name
+from cosmic_tta.errors import InputError, ParameterError, no_twin, unknown_name
 from cosmic_tta.evaluate import Run, score
 from cosmic_tta.guards import Guard
 from cosmic_tta.jobs import fits
@@ -80,10 +80,10 @@ def evaluate_packs(
     specs = [spec.strip() for names in method or [DEFAULT] for spec in names.split(",") if spec.strip()]
     if not specs:
         raise InputError("--method names no method; see `cosmic methods`.")
-    _no_twin("--method", [kind.name + "@" + preset for kind, preset in map(split_name, specs)])
+    no_twin("--method", [kind.name + "@" + preset for kind, preset in map(split_name, specs)])
     settings = _settings(specs, set_ or [])
     opened = [FeaturePack.open(folder) for folder in packs]
-    _no_twin("packs of the name", [pack.name for pack in opened])
+    no_twin("packs of the name", [pack.name for pack in opened])
     if join:
         opened = [join_packs(opened)]
     orders = _orders(order)
@@ -148,14 +148,8 @@ def _orders(text: str) -> list[str]:
         raise InputError(f"--order names no stream; known: {', '.join(STREAMS)}.")
     for name in names:
         find_kind(name)
-    _no_twin("--order", names)
+    no_twin("--order", names)
     return names
-
-
-def _no_twin(what: str, names: Sequence[str]) -> None:
-    twins = sorted({name for name in names if names.count(name) > 1})
-    if twins:
-        raise InputError(f"{what}: given twice: {', '.join(twins)}. Runs of the same name could not be told apart.")
 
 
 def _support(folder: Path | None, specs: Sequence[str], packs: Sequence[Path], orders: Sequence[str]) -> Support | None:
@@ -203,7 +197,7 @@ def _seeds(seed: int | None, several: str | None, orders: Sequence[str]) -> list
         numbers = [int(part) for part in several.split(",")]
     except ValueError as error:
         raise InputError(f"--seeds takes whole numbers with commas between; given {several!r}.") from error
-    _no_twin("--seeds", list(map(str, numbers)))
+    no_twin("--seeds", list(map(str, numbers)))
     return numbers
 
 

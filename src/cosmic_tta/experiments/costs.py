@@ -159,7 +159,8 @@ def overhead(context: Context) -> Outcome:
             rows.append([f"{rule}: time (ms)", *times])
             rows.append([f"{rule}: storage (MB)", *sizes])
             rows.append([f"{rule}: accuracy", str(zero_shot), str(tda), None, str(css), str(afv)])
-            series.append(Series(rule, stages, [float(time or 0.0) for time in times]))
+            known = [(stage, float(time)) for stage, time in zip(stages, times, strict=True) if time is not None]
+            series.append(Series(rule, [stage for stage, _ in known], [time for _, time in known]))
         columns = ["ours", *stages]
         tables.append(compact(f"overhead-{slug(pack.name)}", conditions(context, pack), columns, rows))
         title = f"Time of every stage: {pack.name}"
