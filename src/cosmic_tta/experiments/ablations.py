@@ -240,7 +240,10 @@ def afv_centre(context: Context) -> Outcome:
     done = ablation(
         context, "afv-centre", "How an auxiliary centre is made", "centre", settings, list(CENTRES), needs_aux=True
     )
-    note = "An EMA keeps 0.9 of the centre. With selection it takes what the cache takes; without, every sample."
+    note = (
+        "An EMA keeps 0.9 of the centre. With selection it takes what the cache takes; without, every sample. Our "
+        "default weighs the auxiliary slots themselves, so its answers do not depend on the centre."
+    )
     return replace(done, notes=[*done.notes, note])
 
 
