@@ -21,8 +21,8 @@ from small_session import (
     undisturbed,
 )
 
-from cosmic_tta.checkpoint import parse, snapshot_numbers, snapshot_path
 from cosmic_tta.errors import SessionDamaged, SnapshotError
+from cosmic_tta.moments import parse, snapshot_numbers, snapshot_path
 from cosmic_tta.session import Session
 
 pytestmark = pytest.mark.pathless

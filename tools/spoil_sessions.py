@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from session_damage import flips, last_record, outcomes, recorded, truncations
 from small_session import FaultyOs, faulty_disk, in_memory
 
-from cosmic_tta.checkpoint import parse, snapshot_numbers, snapshot_path
 from cosmic_tta.errors import SnapshotError
+from cosmic_tta.moments import parse, snapshot_numbers, snapshot_path
 
 STRIDE = 40
 

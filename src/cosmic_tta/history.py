@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cosmic_tta.carried import carry_both, kept_names, places
-from cosmic_tta.checkpoint import Checkpoint, Standing, Towering, read, snapshot_numbers, snapshot_path
 from cosmic_tta.core import Sample, Task
 from cosmic_tta.errors import CosmicError, SessionDamaged, SessionError, SnapshotError
 from cosmic_tta.guards import Judged, Reason, guarded_steps
+from cosmic_tta.moments import Moment, Standing, Towering, read, snapshot_numbers, snapshot_path
 from cosmic_tta.monitor import Monitor
 from cosmic_tta.parameters import values
 from cosmic_tta.records import Record, segments
@@ -219,13 +219,13 @@ class History:
                 found = numbered
         return found
 
-    def _snapshot(self, number: int, after: int, excluded: frozenset[str]) -> Checkpoint | None:
+    def _snapshot(self, number: int, after: int, excluded: frozenset[str]) -> Moment | None:
         for at in snapshot_numbers(self.folder):
             if after <= at <= number:
                 try:
-                    checkpoint = read(snapshot_path(self.folder, at), self.stream, self.tower)
+                    moment = read(snapshot_path(self.folder, at), self.stream, self.tower)
                 except SnapshotError:
                     continue
-                if not excluded & checkpoint.standing.sources.keys():
-                    return checkpoint
+                if not excluded & moment.standing.sources.keys():
+                    return moment
         return None

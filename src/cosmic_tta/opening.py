@@ -9,11 +9,11 @@ from typing import Any
 from uuid import uuid4
 
 from cosmic_tta import disk
-from cosmic_tta.checkpoint import Checkpoint, Standing, Towering, build, read, snapshot_numbers, snapshot_path, write
 from cosmic_tta.core import Method, Task
 from cosmic_tta.errors import SessionDamaged, SessionError, SnapshotError
 from cosmic_tta.history import Fold, History, binding
 from cosmic_tta.journal import POLICIES, Journal, Policy
+from cosmic_tta.moments import Moment, Standing, Towering, build, read, snapshot_numbers, snapshot_path, write
 from cosmic_tta.monitor import NAME_LENGTH, Monitor
 from cosmic_tta.replay import Damage, Reader, Tail, cut_off, damaged
 from cosmic_tta.snapshot import describe, refuse_differences
@@ -40,19 +40,19 @@ class Settings:
         return {"policy": self.policy, "keep": self.keep, "every": self.every}
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint) -> Settings:
-        """Return those of a checkpoint."""
+    def of(cls, moment: Moment) -> Settings:
+        """Return those of a moment."""
         try:
-            return cls(**checkpoint.settings)
+            return cls(**moment.settings)
         except TypeError as error:
-            raise SessionError(f"the settings {sorted(checkpoint.settings)} are none of a session.") from error
+            raise SessionError(f"the settings {sorted(moment.settings)} are none of a session.") from error
 
 
 @dataclass
 class Found:
     """What a folder holds: the session as it stands, where its journal ends, and what was wrong without harm."""
 
-    now: Checkpoint  # its number and chain are those of the newest sound snapshot
+    now: Moment  # its number and chain are those of the newest sound snapshot
     tail: Tail
     warnings: list[str]
     spoiled: list[Path]  # snapshots that are damaged
@@ -76,7 +76,7 @@ def begin(
         told = settings.plain()
         write(
             snapshot_path(making, number),
-            Checkpoint(stream, name, number, journal.chain, standing, monitor, paused, told),
+            Moment(stream, name, number, journal.chain, standing, monitor, paused, told),
         )
         disk.move(making, folder)
     except BaseException:
@@ -89,11 +89,11 @@ def find(folder: Path, *, tower: Towering | None = None, recover: bool = False) 
 
     SessionDamaged if that cannot be; with `recover`, what comes before the damage is kept, the rest laid aside.
     """
-    checkpoint, spoiled = newest(folder, tower)
-    stream, warnings = checkpoint.stream, [str(error) for error in spoiled.values()]
+    moment, spoiled = newest(folder, tower)
+    stream, warnings = moment.stream, [str(error) for error in spoiled.values()]
     history = History(folder, stream, tower)
-    fold = Fold(history, checkpoint.number, checkpoint.standing, checkpoint.paused, checkpoint.monitor)
-    reader = Reader(folder, stream, checkpoint.number, checkpoint.chain)
+    fold = Fold(history, moment.number, moment.standing, moment.paused, moment.monitor)
+    reader = Reader(folder, stream, moment.number, moment.chain)
     broken: SessionDamaged | None = None
     try:
         for numbered in reader:
@@ -102,7 +102,7 @@ def find(folder: Path, *, tower: Towering | None = None, recover: bool = False) 
     except SessionDamaged as error:
         broken = error
     if reader.about is not None:
-        _same_binding(folder, reader.about, checkpoint.standing)
+        _same_binding(folder, reader.about, moment.standing)
     if broken is None and reader.damage is not None:
         broken = damaged(reader.damage)
     if broken is not None:
@@ -110,7 +110,7 @@ def find(folder: Path, *, tower: Towering | None = None, recover: bool = False) 
             raise broken
         damage = reader.damage
         if damage is None or broken.recoverable < damage.after:
-            damage = _earlier(folder, checkpoint, broken.recoverable)
+            damage = _earlier(folder, moment, broken.recoverable)
         cut_off(folder, stream, binding(fold.standing), damage)
         for path in spoiled:
             disk.lay_aside(path)
@@ -121,13 +121,13 @@ def find(folder: Path, *, tower: Towering | None = None, recover: bool = False) 
     assert tail is not None  # a reader ends with a tail or with damage
     if tail.torn:
         warnings.append(f"{tail.torn} bytes at the end of {tail.path.name} were never answered and were cut off.")
-    if checkpoint.build != build():
-        warnings.append(f"snapshots were made by {checkpoint.build}, this is {build()}: last bits may differ.")
-    now = replace(checkpoint, standing=fold.standing, monitor=fold.monitor or Monitor(), paused=fold.paused)
+    if moment.build != build():
+        warnings.append(f"snapshots were made by {moment.build}, this is {build()}: last bits may differ.")
+    now = replace(moment, standing=fold.standing, monitor=fold.monitor or Monitor(), paused=fold.paused)
     return Found(now, tail, warnings, list(spoiled), fold.turned)
 
 
-def newest(folder: Path, tower: Towering | None = None) -> tuple[Checkpoint, dict[Path, SnapshotError]]:
+def newest(folder: Path, tower: Towering | None = None) -> tuple[Moment, dict[Path, SnapshotError]]:
     """Return the newest sound snapshot, and what is wrong with those after it."""
     spoiled: dict[Path, SnapshotError] = {}
     for number in snapshot_numbers(folder):
@@ -140,10 +140,10 @@ def newest(folder: Path, tower: Towering | None = None) -> tuple[Checkpoint, dic
     raise SessionDamaged(f"{str(folder)!r} has no snapshot that can be read. {told}".rstrip())
 
 
-def _earlier(folder: Path, checkpoint: Checkpoint, number: int) -> Damage:
+def _earlier(folder: Path, moment: Moment, number: int) -> Damage:
     """Return where to cut so that an event is the last."""
-    chain = checkpoint.chain
-    for numbered in Reader(folder, checkpoint.stream, checkpoint.number, checkpoint.chain):
+    chain = moment.chain
+    for numbered in Reader(folder, moment.stream, moment.number, moment.chain):
         if numbered.number > number:
             return Damage(numbered.path, numbered.start, number, chain, "")
         chain = numbered.chain
@@ -157,9 +157,7 @@ def _same_binding(folder: Path, stored: Mapping[str, Any], standing: Standing) -
         raise SessionError(f"{error} A changed parameter or encoder is a new stream: create one.") from error
 
 
-def refuse_others(
-    now: Checkpoint, method: Method[Any] | None, task: Task | None, about: Mapping[str, Any] | None
-) -> None:
+def refuse_others(now: Moment, method: Method[Any] | None, task: Task | None, about: Mapping[str, Any] | None) -> None:
     """Refuse to take a session for one of another method, parameter, prompt or encoder; say what differs."""
     standing = now.standing
     mine, wanted = describe(standing.method, standing.state), describe(method or standing.method, standing.state)

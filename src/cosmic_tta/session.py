@@ -18,8 +18,13 @@ import numpy as np
 from cosmic_tta import disk, shelf
 from cosmic_tta.alarms import Alarm, Signals
 from cosmic_tta.carried import kept_names
-from cosmic_tta.checkpoint import (
-    Checkpoint,
+from cosmic_tta.core import Method, Prediction, Sample, State, Task
+from cosmic_tta.errors import CosmicError, InputError, SessionError, SnapshotError, StorageError
+from cosmic_tta.guards import Guard, Reason
+from cosmic_tta.history import FORGIVEN, History, apply, as_record, binding, changed, fresh
+from cosmic_tta.journal import Journal, Policy
+from cosmic_tta.moments import (
+    Moment,
     SnapshotInfo,
     Standing,
     Towering,
@@ -28,11 +33,6 @@ from cosmic_tta.checkpoint import (
     snapshot_path,
     write,
 )
-from cosmic_tta.core import Method, Prediction, Sample, State, Task
-from cosmic_tta.errors import CosmicError, InputError, SessionError, SnapshotError, StorageError
-from cosmic_tta.guards import Guard, Reason
-from cosmic_tta.history import FORGIVEN, History, apply, as_record, binding, changed, fresh
-from cosmic_tta.journal import Journal, Policy
 from cosmic_tta.monitor import NAME_LENGTH, Monitor
 from cosmic_tta.opening import Settings, begin, find, refuse_others
 from cosmic_tta.records import Record
@@ -64,14 +64,14 @@ class Session:
     """One stream with its journal. It has one owner: calls come one after the other."""
 
     def __init__(
-        self, folder: Path, checkpoint: Checkpoint, journal: Journal, lock: disk.Lock, tower: Towering | None = None
+        self, folder: Path, moment: Moment, journal: Journal, lock: disk.Lock, tower: Towering | None = None
     ) -> None:
-        self.folder, self.stream, self.name = folder, checkpoint.stream, checkpoint.name
-        self.settings = Settings.of(checkpoint)
-        self.paused, self.monitor = checkpoint.paused, checkpoint.monitor
+        self.folder, self.stream, self.name = folder, moment.stream, moment.name
+        self.settings = Settings.of(moment)
+        self.paused, self.monitor = moment.paused, moment.monitor
         self.warnings: list[str] = []  # what went wrong without harm
-        self._standing, self._journal, self._lock = checkpoint.standing, journal, lock
-        self._last = checkpoint.number  # event of the newest snapshot
+        self._standing, self._journal, self._lock = moment.standing, journal, lock
+        self._last = moment.number  # event of the newest snapshot
         self._next = 0  # event at which the next one is tried
         self._owed = False  # whether the journal since then goes back to an older one
         self._tower, self._history = tower, History(folder, self.stream, tower)
@@ -95,8 +95,8 @@ class Session:
         tower: Towering | None = None,
     ) -> Self:
         """Make a session in a folder that does not exist yet; a guard decides which samples may teach."""
-        if "checkpoint" in method.needs:
-            raise InputError(f"{method.name} has a trained checkpoint, which a session does not keep: use cosmic eval.")
+        if "moment" in method.needs:
+            raise InputError(f"{method.name} has a trained moment, which a session does not keep: use cosmic eval.")
         remembered = None if guard is None else guard.init(task)
         standing = Standing(method, method.init(task), checked_about(about or {}), guard, remembered)
         begin(Path(folder), name, 0, standing, Monitor(), False, Settings(policy, keep, every))
@@ -168,7 +168,7 @@ class Session:
 
     def export(self, file: Path | str) -> None:
         """Write the session as it stands to one file, from which `import_` makes another."""
-        write(Path(file), self._checkpoint(""))
+        write(Path(file), self._moment(""))
 
     def close(self) -> None:
         """Sync the journal and let others in."""
@@ -429,7 +429,7 @@ class Session:
         path = snapshot_path(self.folder, self.number)
         self._journal.rotate()  # before: whoever sees the snapshot must find what follows it
         if note or not path.exists():
-            write(path, self._checkpoint(note))
+            write(path, self._moment(note))
         self._last, self._owed = self.number, False
         self._schedule()
         try:
@@ -449,8 +449,8 @@ class Session:
             self.snapshot()
         shelf.drop(self.folder, snapshot)
 
-    def _checkpoint(self, note: str) -> Checkpoint:
-        return Checkpoint(
+    def _moment(self, note: str) -> Moment:
+        return Moment(
             self.stream, self.name, self.number, self._journal.chain, self._standing, self.monitor, self.paused,
             self.settings.plain(), note,
         )  # fmt: skip

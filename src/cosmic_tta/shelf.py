@@ -6,8 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from cosmic_tta import disk
-from cosmic_tta.checkpoint import SnapshotInfo, read_info, snapshot_numbers, snapshot_path
 from cosmic_tta.errors import InputError, SessionError, SnapshotError
+from cosmic_tta.moments import SnapshotInfo, read_info, snapshot_numbers, snapshot_path
 from cosmic_tta.records import segments
 
 

@@ -11,11 +11,11 @@ from typing import Any, Self
 from uuid import uuid4
 
 from cosmic_tta import disk
-from cosmic_tta.checkpoint import Towering, told_name
 from cosmic_tta.core import Method, Task
 from cosmic_tta.errors import CosmicError, SessionError, StorageError
 from cosmic_tta.guards import Guard
 from cosmic_tta.journal import SECOND, Policy
+from cosmic_tta.moments import Towering, told_name
 from cosmic_tta.session import Session
 
 GRAVE = ".removed"

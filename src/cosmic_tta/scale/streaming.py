@@ -22,12 +22,12 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cosmic_tta.alarms import Alarm, Signals
-from cosmic_tta.checkpoint import Towering
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import CosmicError, LockedError, SessionError, StorageError
 from cosmic_tta.explanation import Explanation
 from cosmic_tta.guards import Reason
 from cosmic_tta.history import apply
+from cosmic_tta.moments import Towering
 from cosmic_tta.monitor import Monitor
 from cosmic_tta.opening import Settings
 from cosmic_tta.replay import Reader

@@ -67,7 +67,7 @@ class Standing:
 
 
 @dataclass
-class Checkpoint:
+class Moment:
     """A session at one moment."""
 
     stream: str
@@ -94,14 +94,14 @@ class SnapshotInfo(NamedTuple):
     bytes: int
 
 
-def encode(checkpoint: Checkpoint) -> bytes:
-    """Return a checkpoint as the bytes of a file."""
+def encode(moment: Moment) -> bytes:
+    """Return a moment as the bytes of a file."""
     from safetensors.numpy import save as to_bytes
 
-    standing = checkpoint.standing
+    standing = moment.standing
     task, support = standing.state.task, getattr(standing.method, "support", None)
     arrays = {f"state.{name}": array for name, array in state_arrays(standing.state).items()}
-    arrays |= {f"monitor.{name}": array for name, array in checkpoint.monitor.arrays().items()}
+    arrays |= {f"monitor.{name}": array for name, array in moment.monitor.arrays().items()}
     arrays["task.text"] = task.text
     if standing.remembered is not None:
         arrays |= {f"guard.{name}": np.asarray(value) for name, value in leaves(standing.remembered)}
@@ -109,15 +109,15 @@ def encode(checkpoint: Checkpoint) -> bytes:
         arrays |= {"support.features": support.features, "support.labels": support.labels}
     header = {
         "format": current_format(),
-        "stream": checkpoint.stream,
-        "name": checkpoint.name,
-        "number": checkpoint.number,
-        "chain": checkpoint.chain.hex(),
-        "note": checkpoint.note,
-        "when": checkpoint.when,
-        "build": checkpoint.build,
-        "paused": checkpoint.paused,
-        "settings": checkpoint.settings,
+        "stream": moment.stream,
+        "name": moment.name,
+        "number": moment.number,
+        "chain": moment.chain.hex(),
+        "note": moment.note,
+        "when": moment.when,
+        "build": moment.build,
+        "paused": moment.paused,
+        "settings": moment.settings,
         "seen": standing.state.seen,
         "method": standing.method.name,
         "params": values(standing.method),
@@ -130,7 +130,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
         "about": standing.about,
         "guard": None if standing.guard is None else asdict(standing.guard),
         "sources": standing.sources,
-        "monitor": checkpoint.monitor.plain(),
+        "monitor": moment.monitor.plain(),
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False)
     return to_bytes(arrays, {KEY: text, "digest": _digest(text, arrays)})
@@ -140,26 +140,26 @@ def _digest(text: str, arrays: Arrays) -> str:
     return blake2b((text + arrays_digest(arrays)).encode(), digest_size=16).hexdigest()
 
 
-def write(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint; the file is there whole, or what was there before still is."""
-    write_whole(path, encode(checkpoint))
+def write(path: Path, moment: Moment) -> None:
+    """Write a moment; the file is there whole, or what was there before still is."""
+    write_whole(path, encode(moment))
 
 
-def read(path: Path, stream: str | None = None, tower: Towering | None = None) -> Checkpoint:
-    """Read a checkpoint; anything that is damaged, of another stream or makes no sense is refused.
+def read(path: Path, stream: str | None = None, tower: Towering | None = None) -> Moment:
+    """Read a moment; anything that is damaged, of another stream or makes no sense is refused.
 
     `tower` gives a task its text tower, for a method that learns through it.
     """
     header, arrays = _read(path)
     try:
-        checkpoint = _decode(path, header, arrays, tower)
+        moment = _decode(path, header, arrays, tower)
     except SnapshotError:
         raise
     except (CosmicError, KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
         raise SnapshotError(f"{str(path)!r} cannot be loaded: {error}") from error
-    if stream is not None and checkpoint.stream != stream:
+    if stream is not None and moment.stream != stream:
         raise SnapshotError(f"{str(path)!r} belongs to another stream.")
-    return checkpoint
+    return moment
 
 
 def _read(path: Path) -> tuple[Header, Arrays]:
@@ -208,7 +208,7 @@ def _typed(header: Header, name: str, *kinds: type) -> Any:
     return value
 
 
-def _decode(path: Path, header: Header, arrays: Arrays, tower: Towering | None) -> Checkpoint:
+def _decode(path: Path, header: Header, arrays: Arrays, tower: Towering | None) -> Moment:
     names = _typed(header, "class_names", list)
     params, about = _typed(header, "params", dict), _typed(header, "about", dict)
     sources = {str(name): [int(first), int(count)] for name, (first, count) in _typed(header, "sources", dict).items()}
@@ -241,7 +241,7 @@ def _decode(path: Path, header: Header, arrays: Arrays, tower: Towering | None) 
     number = _typed(header, "number", int)
     if number < 0 or len(chain := bytes.fromhex(_typed(header, "chain", str))) != 16:
         raise SnapshotError(f"{str(path)!r} is damaged: its header makes no sense.")
-    return Checkpoint(
+    return Moment(
         stream=_typed(header, "stream", str), name=_typed(header, "name", str), number=number, chain=chain,
         standing=Standing(method, state, about, guard, remembered, sources),
         monitor=Monitor.restore(_typed(header, "monitor", dict), groups["monitor"]),
