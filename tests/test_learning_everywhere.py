@@ -25,6 +25,7 @@ from cosmic_tta.grid import read_grid
 from cosmic_tta.jobs import Job, run_job
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.runs import read_runs
+from cosmic_tta.session import Session
 from cosmic_tta.towers import task_with_tower, with_tower
 from cosmic_tta.training import Course, drawn, trained
 
@@ -68,6 +69,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, whole: FeaturePack) -> Path
     checkpoints.write(here / "each.safetensors", each)
     (here / "grid.toml").write_text(GRID)
     return here
+
+
+def test_a_session_refuses_what_was_trained_before_it_makes_a_folder(folder: Path, tmp_path: Path) -> None:
+    method = make_method("coop", checkpoint=checkpoints.read(folder / "coop.safetensors"))
+    with pytest.raises(InputError, match="coop has a trained checkpoint, which a session does not keep"):
+        Session.create(tmp_path / "s", "s", with_tower(FeaturePack.open(folder / "stream")).task(), method)
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_sweep_attaches_towers_and_checkpoints_in_its_workers(folder: Path) -> None:

@@ -95,8 +95,8 @@ class Session:
         tower: Towering | None = None,
     ) -> Self:
         """Make a session in a folder that does not exist yet; a guard decides which samples may teach."""
-        if "moment" in method.needs:
-            raise InputError(f"{method.name} has a trained moment, which a session does not keep: use cosmic eval.")
+        if "checkpoint" in method.needs:
+            raise InputError(f"{method.name} has a trained checkpoint, which a session does not keep: use cosmic eval.")
         remembered = None if guard is None else guard.init(task)
         standing = Standing(method, method.init(task), checked_about(about or {}), guard, remembered)
         begin(Path(folder), name, 0, standing, Monitor(), False, Settings(policy, keep, every))
