@@ -8,7 +8,7 @@ import pytest
 
 from cosmic_tta import BayesMeans, Cosmic, Method, Sample, Task
 from cosmic_tta.errors import ParameterError, SnapshotError
-from cosmic_tta.guards import Guard, guarded_step, guarded_steps, source_number
+from cosmic_tta.guards import ACTIVE, Guard, guarded_step, guarded_steps, source_number
 from cosmic_tta.ops import as_float32, unit
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.state import state_digest
@@ -66,6 +66,25 @@ def test_a_source_has_its_quota_where_others_teach_too() -> None:
     reasons = [guard.judge(shared, task, sample, "stranger") for sample in crowd(40, 2)]
     assert reasons == [""] * 4 + ["quota"] * 36
     assert {guard.judge(shared, task, sample) for sample in crowd(5, 3)} == {""}  # who names no source has none
+
+
+def test_a_source_that_no_longer_comes_holds_nobody_back() -> None:
+    task = Task(("a", "b"), np.eye(2, 16, dtype=np.float32))
+    guard, pictures = Guard(), crowd(1000, 4)
+    memory = guard.init(task)
+    reasons = [guard.judge(memory, task, one, "camera") for one in pictures[:200]]
+    assert set(reasons) == {""}
+    assert guard.judge(memory, task, pictures[200], "page") == ""  # one picture, tried by hand
+    after = [guard.judge(memory, task, one, "camera") for one in pictures[201:801]]
+    assert after[:250].count("quota") > 200
+    assert after[ACTIVE:] == [""] * (600 - ACTIVE)
+    replaced = [guard.judge(memory, task, one, "new camera") for one in pictures[801:]]
+    assert replaced.count("") > 8
+    other = Task(("a", "b"), np.eye(2, 16, dtype=np.float32)[::-1])
+    memory = guard.init(task)
+    for one, two in zip(crowd(40, 5), crowd(40, 6), strict=True):  # each camera has a class of its own
+        turned = Sample(two.clip[:, [1, 0, *range(2, 16)]])
+        assert guard.judge(memory, other, one, "left") == guard.judge(memory, other, turned, "right") == ""
 
 
 def test_a_block_is_judged_as_one_after_the_other(pack: FeaturePack) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_session import contents, laid_out, small_samples, small_session
 
-from cosmic_tta import checkpoint, records
+from cosmic_tta import moments, records
 from cosmic_tta.errors import SessionError, SnapshotError
 from cosmic_tta.journal import Journal
 from cosmic_tta.monitor import WINDOW
@@ -120,13 +120,13 @@ def test_older_formats_are_brought_up_to_date(tmp_path: Path, monkeypatch: pytes
         number = session.number
 
     # Two later formats: one renames a word of the header, the other gives every record a new one.
-    def renamed(header: checkpoint.Header, arrays: checkpoint.Arrays) -> tuple[checkpoint.Header, checkpoint.Arrays]:
+    def renamed(header: moments.Header, arrays: moments.Arrays) -> tuple[moments.Header, moments.Arrays]:
         return {**header, "about": {**header["about"], "first": True}}, arrays
 
-    def again(header: checkpoint.Header, arrays: checkpoint.Arrays) -> tuple[checkpoint.Header, checkpoint.Arrays]:
+    def again(header: moments.Header, arrays: moments.Arrays) -> tuple[moments.Header, moments.Arrays]:
         return {**header, "about": {**header["about"], "second": header["about"]["first"]}}, arrays
 
-    monkeypatch.setattr(checkpoint, "MIGRATIONS", (renamed, again))
+    monkeypatch.setattr(moments, "MIGRATIONS", (renamed, again))
     monkeypatch.setattr(
         records, "MIGRATIONS", (lambda r: Record(r.kind, {**r.meta, "tag": r.meta["tag"].upper()}, r.arrays),)
     )
@@ -141,7 +141,7 @@ def test_older_formats_are_brought_up_to_date(tmp_path: Path, monkeypatch: pytes
     files = contents(tmp_path / "s")
     with pytest.raises(SessionError, match="safetensors' has the format 3; this version reads up to 1"):
         Session.open(tmp_path / "s")
-    monkeypatch.setattr(checkpoint, "MIGRATIONS", (renamed, again))
+    monkeypatch.setattr(moments, "MIGRATIONS", (renamed, again))
     with pytest.raises(SessionError, match="the journal has the format 2; this version reads up to 1"):
         Session.open(tmp_path / "s")
     assert contents(tmp_path / "s") == files
@@ -156,13 +156,11 @@ def test_a_snapshot_holds_no_code_and_is_checked_array_by_array(tmp_path: Path) 
     content = (tmp_path / "file").read_bytes()
     arrays = load(content)
     (size,) = struct.unpack_from("<Q", content)
-    text = json.loads(content[8 : 8 + size])["__metadata__"][checkpoint.KEY]
+    text = json.loads(content[8 : 8 + size])["__metadata__"][moments.KEY]
 
     def written(header: dict[str, object], changed: dict[str, np.ndarray]) -> None:
         told = json.dumps(header)
-        (tmp_path / "spoiled").write_bytes(
-            save(changed, {checkpoint.KEY: told, "digest": checkpoint._digest(told, changed)})
-        )
+        (tmp_path / "spoiled").write_bytes(save(changed, {moments.KEY: told, "digest": moments._digest(told, changed)}))
 
     header = json.loads(text)
     written(header, arrays)

@@ -272,7 +272,8 @@ def test_a_damaged_stream_is_shown_and_the_others_go_on(tmp_path: Path) -> None:
     with served(tmp_path / "data") as service:
         listed = service.get("/v1/streams").json()
         assert [one["name"] for one in listed["streams"]] == ["good"]
-        assert [one["id"] for one in listed["damaged"]] == [identity]
+        assert [(one["id"], one["name"]) for one in listed["damaged"]] == [(identity, "bad")]
+        assert service.get("/v1/streams/bad").json()["error"] == "damaged"
         assert str(tmp_path) not in str(listed)
         refused = service.get(f"/v1/streams/{identity}")
         assert refused.status_code == 409
@@ -282,6 +283,47 @@ def test_a_damaged_stream_is_shown_and_the_others_go_on(tmp_path: Path) -> None:
         assert recovered.status_code == 200, recovered.text
         assert recovered.json()["number"] == listed["damaged"][0]["recoverable"] < 6
         assert learn(service, "/v1/streams/bad", 1, seed=9)[0]["learned"]
+
+
+def test_a_damaged_stream_keeps_its_token(tmp_path: Path) -> None:
+    with served(tmp_path / "data") as service:
+        made = service.post("/v1/streams", json=wanted("secret", own_token=True)).json()
+        bearer = {"Authorization": f"Bearer {made['token']}"}
+        for number in range(6):
+            body = {"features": features(samples(1, number))}
+            assert service.post("/v1/streams/secret/predict", json=body, headers=bearer).status_code == 200
+    journal = max((tmp_path / "data" / made["id"]).glob("*.log"))
+    content = bytearray(journal.read_bytes())
+    content[len(content) // 2] ^= 255
+    journal.write_bytes(content)
+    with served(tmp_path / "data") as service:
+        for path in ("secret", made["id"]):
+            assert service.post(f"/v1/streams/{path}/recover").status_code == 401
+            assert service.delete(f"/v1/streams/{path}").status_code == 401
+        assert service.post("/v1/streams/secret/recover", headers=bearer).status_code == 200
+        assert service.get("/v1/streams/secret").status_code == 401
+        assert service.get("/v1/streams/secret", headers=bearer).json()["number"] < 6
+
+
+def test_snapshots_can_be_removed_and_sources_listed(service: TestClient, stream: str) -> None:
+    body = {"features": features(samples(3))}
+    assert service.post(f"{stream}/predict", json=body, params={"source": "roof"}).status_code == 200
+    noted = service.post(f"{stream}/snapshots", json={"note": "keep me"}).json()["id"]
+    learn(service, stream, 2, seed=7)
+    service.post(f"{stream}/snapshots", json={})
+    assert service.delete(f"{stream}/snapshots/{noted}").json()["done"] == "removed"
+    assert noted not in {one["id"] for one in service.get(f"{stream}/snapshots").json()["snapshots"]}
+    assert service.delete(f"{stream}/snapshots/{noted}").status_code in (404, 409, 422)
+    assert service.get(f"{stream}/sources").json()["sources"] == [{"name": "roof", "first": 1, "samples": 3}]
+
+
+def test_a_word_that_means_nothing_is_refused_before_anything_is_learned(service: TestClient, stream: str) -> None:
+    before = digest(service, stream)
+    refused = service.post(f"{stream}/predict", json={"features": features(samples(1))}, params={"lern": "false"})
+    assert refused.status_code == 422
+    assert "lern" in refused.json()["detail"]
+    assert "learn" in refused.json()["hint"]
+    assert digest(service, stream) == before
 
 
 def test_a_full_disk_is_told_and_the_stream_goes_on(
@@ -351,7 +393,7 @@ def test_other_weights_are_not_taken_for_those_that_a_stream_was_made_with(
 ) -> None:
     with served(tmp_path / "data") as service:
         service.post("/v1/streams", json={"name": "b", "classes": CLASSES, "aux": None})
-    monkeypatch.setattr("cosmic_tta.service.encoding._load", lambda name, kind, threads: TinyEncoder())
+    monkeypatch.setattr("cosmic_tta.service.encoding.load_here", lambda name, kind, threads: TinyEncoder())
     with served(tmp_path / "data") as service:
         assert "weights of mini:clip are not those" in service.get("/v1/streams/b").json()["problem"]
         refused = service.post("/v1/streams/b/predict", files=[("pictures", photograph(0))])

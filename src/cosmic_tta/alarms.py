@@ -40,7 +40,7 @@ class Watched:
     entropy: Array  # [W] of the scores, as a share of the largest
     seen: int
     drift: float  # the signals as of now
-    drifted: int  # since which image the alarm is on; 0: it is off
+    drifted: int  # since which event the alarm is on; 0: it is off
     collapsed: int
 
     def validate(self) -> None:
@@ -64,7 +64,7 @@ class Alarm(NamedTuple):
     """An alarm that is on."""
 
     kind: str
-    since: int  # the image that raised it
+    since: int  # the event that raised it
     detail: str
 
 
@@ -104,8 +104,8 @@ class Watch:
             collapsed=0,
         )
 
-    def see(self, watched: Watched, sample: Sample, prediction: Prediction) -> None:
-        """Take note of an image and its answer; alarms go on and off here."""
+    def see(self, watched: Watched, sample: Sample, prediction: Prediction, number: int | None = None) -> None:
+        """Take note of an image and its answer, the event of this number; alarms go on and off here."""
         scores, kind = prediction.scores, int(prediction.parts["zero_shot"].argmax())
         at = watched.seen % self.window
         watched.answer[at], watched.zero_shot[at] = prediction.label, kind
@@ -120,7 +120,7 @@ class Watch:
         step = np.float32(1 / min(int(watched.count[kind]), SLOWEST))
         watched.centre[kind] += step * (sample.plain - watched.centre[kind])
         if watched.seen % self.every == 0:
-            self._test(watched)
+            self._test(watched, watched.seen if number is None else number)
 
     def signals(self, watched: Watched) -> Signals:
         """Return what is seen now."""
@@ -151,19 +151,19 @@ class Watch:
             found.append(Alarm("collapse", watched.collapsed, told))
         return found
 
-    def _test(self, watched: Watched) -> None:
+    def _test(self, watched: Watched, number: int) -> None:
         common = self._common(watched)
         if common is not None:
             watched.drift = common
             if common > self.drift:
-                watched.drifted = watched.drifted or watched.seen
+                watched.drifted = watched.drifted or number
             elif common < self.drift / 2:
                 watched.drifted = 0
         if watched.seen < self.window:
             return
         now = self.signals(watched)
         if now.variety < self.variety and now.agreement < self.agreement:
-            watched.collapsed = watched.collapsed or watched.seen
+            watched.collapsed = watched.collapsed or number
         else:
             watched.collapsed = 0
 

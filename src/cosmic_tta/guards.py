@@ -20,6 +20,7 @@ from cosmic_tta.ops import Array, Ints, dots
 
 Reason = Literal["", "paused", "duplicate", "quota"]
 MOST_PLACES = 8192  # pictures that are remembered in all
+ACTIVE = 256  # samples after which a source that no longer comes crowds nobody, and nobody crowds it
 S = TypeVar("S", bound=State)
 
 
@@ -32,11 +33,13 @@ class Remembered:
     label: Ints  # [M] the class that zero-shot gave it; -1 if that is gone
     source: Ints  # [M] a number for its source; 0 for none
     seen: Ints  # [M] when it last came; 0: an empty place
+    active: Ints  # [M] when its source last came, with whatever picture
     time: int  # samples that were judged
 
     def validate(self) -> None:
         """Refuse what no stream can leave behind."""
-        if self.time < 0 or (self.seen < 0).any() or (self.seen > self.time).any():
+        times = (self.seen, self.active)
+        if self.time < 0 or any((one < 0).any() or (one > self.time).any() for one in times):
             raise SnapshotError("what the guard remembers is damaged: pictures that never came.")
 
 
@@ -55,8 +58,9 @@ class Guard:
         alike: two pictures are the same if their features are at least so similar, in each space that there is. A
             picture that comes again is answered and not learned from, as long as it is remembered; coming again,
             it stays so.
-        quota: where several sources teach, the most of a class's places that one of them may hold. Samples without
-            a source have no quota.
+        quota: where several sources teach a class, the most of its places that one of them may hold, unless the
+            others hold as many. A source that has not come for a while no longer counts. Samples without a source
+            have no quota.
         places: pictures a class that are remembered.
     """
 
@@ -79,6 +83,7 @@ class Guard:
             label=np.zeros(places, np.int64),
             source=np.zeros(places, np.int64),
             seen=np.zeros(places, np.int64),
+            active=np.zeros(places, np.int64),
             time=0,
         )
 
@@ -89,7 +94,7 @@ class Guard:
         order = order[remembered.seen[order] > 0]
         now = np.full(int(max(remembered.label.max(initial=0), places.max(initial=0))) + 1, -1, np.int64)
         now[places[places >= 0]] = np.flatnonzero(places >= 0)
-        for name in ("clip", "aux", "source", "seen"):
+        for name in ("clip", "aux", "source", "seen", "active"):
             rows = getattr(remembered, name)
             if rows is not None:
                 kept = np.zeros((len(carried.seen), *rows.shape[1:]), rows.dtype)
@@ -104,12 +109,13 @@ class Guard:
         if remembered.aux is None and sample.aux is not None:  # the first sample tells the width
             remembered.aux = np.zeros((len(remembered.seen), len(sample.aux)), np.float32)
         remembered.time += 1
+        number = source_number(source)
+        remembered.active[(remembered.source == number) & (remembered.seen > 0)] = remembered.time
         twin = self._twin(remembered, sample)
         if twin is not None:
             remembered.seen[twin] = remembered.time
             return "duplicate"
         label = int(dots(task.unit_text, sample.clip[:1])[0].argmax())
-        number = source_number(source)
         if number and self._exhausted(remembered, label, number):
             return "quota"
         place = int(remembered.seen.argmin())  # an empty one, or the longest unseen
@@ -117,7 +123,7 @@ class Guard:
         if remembered.aux is not None and sample.aux is not None:
             remembered.aux[place] = sample.aux
         remembered.label[place], remembered.source[place] = label, number
-        remembered.seen[place] = remembered.time
+        remembered.seen[place] = remembered.active[place] = remembered.time
         return ""
 
     def _twin(self, remembered: Remembered, sample: Sample) -> int | None:
@@ -129,13 +135,12 @@ class Guard:
         return place if alike[place] >= self.alike else None
 
     def _exhausted(self, remembered: Remembered, label: int, source: int) -> bool:
-        """Whether a source holds its quota of a class's places, and more than all others together."""
-        taken = remembered.seen > 0
-        if (remembered.source[taken] == source).all():  # nobody else teaches: nobody is crowded out
-            return False
-        sources = remembered.source[taken & (remembered.label == label)]
-        own = int((sources == source).sum())
-        return own >= max(1.0, self.quota * self.places) and 2 * own > len(sources)
+        """Whether a source holds its quota of a class's places, and more than all others together that still come."""
+        here = (remembered.seen > 0) & (remembered.label == label)
+        mine = remembered.source == source
+        own = int((here & mine).sum())
+        others = int((here & ~mine & (remembered.active > remembered.time - ACTIVE)).sum())
+        return bool(others) and own >= max(1.0, self.quota * self.places) and own > others
 
 
 def source_number(source: str | None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cosmic_tta.carried import carry_both, kept_names, places
 from cosmic_tta.core import Sample, Task
-from cosmic_tta.errors import CosmicError, SessionDamaged, SessionError, SnapshotError
+from cosmic_tta.errors import SessionDamaged, SessionError, SnapshotError
 from cosmic_tta.guards import Judged, Reason, guarded_steps
 from cosmic_tta.moments import Moment, Standing, Towering, read, snapshot_numbers, snapshot_path
 from cosmic_tta.monitor import Monitor
@@ -18,7 +18,7 @@ from cosmic_tta.records import Record, segments
 from cosmic_tta.replay import Numbered, Reader, damaged
 
 BLOCK = 64  # samples that a replay steps through at once
-FORGIVEN = ("reset", "rolled_back", "without")  # after them what was learned is something else
+ANEW = ("reset", "rolled_back", "without")  # after them what was learned is something else
 TURNS = ("rolled_back", "without")  # what comes before them is not simply continued
 
 
@@ -114,7 +114,7 @@ class Fold:
                 self._turn(number, record)
         except SessionDamaged:
             raise
-        except (CosmicError, KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever it is: this stream is damaged, the others go on
             why = f"event {number} ({kind}) cannot be replayed: {error}"
             raise SessionDamaged(
                 f"{why} Everything up to event {self.number} can be recovered.", self.number
@@ -131,15 +131,15 @@ class Fold:
         try:
             self.standing.method.check_block(self.standing.state, samples)
             judged = apply(self.standing, self._kind, numbers, samples, sources)
-        except CosmicError as error:
+            if self.monitor is not None:
+                names = self.standing.state.task.class_names
+                for one in zip(numbers, samples, judged, sources, tags, strict=True):
+                    self.monitor.answer(*one, names)
+        except Exception as error:
             why = f"event {numbers[0]} cannot be replayed: {error}"
             raise SessionDamaged(
                 f"{why} Everything up to event {self.number} can be recovered.", self.number
             ) from error
-        if self.monitor is not None:
-            names = self.standing.state.task.class_names
-            for one in zip(numbers, samples, judged, sources, tags, strict=True):
-                self.monitor.answer(*one, names)
         self.number = numbers[-1]
 
     def _turn(self, number: int, record: Record) -> None:
@@ -164,8 +164,8 @@ class Fold:
             self.turned = True
         else:
             raise SessionError(f"there is no such event as {kind!r}; a later version may know it.")
-        if self.monitor is not None and kind in FORGIVEN:
-            self.monitor.forgive(number)
+        if self.monitor is not None and kind in ANEW:
+            self.monitor.turn(number)
 
 
 class History:
@@ -191,7 +191,7 @@ class History:
         else:
             raise SessionError(
                 "the snapshots and the journal that are kept do not reach back that far; "
-                "roll back to the oldest snapshot, or reset."
+                "reset to forget all that was learned, or go on."
             )
         for numbered in self._records(fold.number, number):
             fold.take(numbered.number, numbered.record)

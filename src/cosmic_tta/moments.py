@@ -298,12 +298,13 @@ def _glance(path: Path) -> Mapping[str, Any]:
         raise SnapshotError(f"{str(path)!r} is damaged: its header makes no sense.") from error
 
 
-def told_name(folder: Path) -> str:
-    """Return the name that a session's newest readable snapshot gives it; nothing if none can be read."""
+def told(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return the name and what is told about a session by its newest readable snapshot; nothing if none is."""
     for number in snapshot_numbers(folder):
-        with suppress(SnapshotError, KeyError, TypeError):
-            return str(_glance(snapshot_path(folder, number))["name"])
-    return ""
+        with suppress(SnapshotError, KeyError, TypeError, ValueError):
+            header = _glance(snapshot_path(folder, number))
+            return str(header["name"]), dict(header["about"])
+    return "", {}
 
 
 def snapshot_id(number: int) -> str:

@@ -72,7 +72,7 @@ class Monitor:
         """Return what is answered: the prediction, or zero-shot's where adaptation was given up."""
         if not self.fallen:
             return prediction
-        return Prediction(prediction.parts["zero_shot"], prediction.parts, prediction.explain)
+        return Prediction(prediction.parts["zero_shot"], prediction.parts)  # what was learned has no part in it
 
     def answer(
         self,
@@ -87,7 +87,7 @@ class Monitor:
         prediction, reason = self.given(judged.prediction), judged.reason
         if self.watched is None:
             self.watched = WATCH.init(len(class_names), sample.clip.shape[1])
-        WATCH.see(self.watched, sample, prediction)
+        WATCH.see(self.watched, sample, prediction, number)
         learned, scores = not reason, prediction.scores
         if reason:
             self.counts[reason] += 1
@@ -144,8 +144,13 @@ class Monitor:
         return lost + won >= LEAST_HARM and lost - won > HARM * (lost + won) ** 0.5
 
     def forgive(self, number: int) -> None:
-        """What was learned is another now, or trusted again: the method answers, and is judged from here on."""
+        """What was learned is trusted again: the method answers, and is judged from here on."""
         self.fallen, self.forgiven = 0, number
+
+    def turn(self, number: int) -> None:
+        """What was learned is something else now: the alarms begin anew."""
+        self.forgive(number)
+        self.watched = None
 
     def signals(self) -> Signals:
         """Return what the alarms look at."""

@@ -21,7 +21,7 @@ from cosmic_tta.carried import kept_names
 from cosmic_tta.core import Method, Prediction, Sample, State, Task
 from cosmic_tta.errors import CosmicError, InputError, SessionError, SnapshotError, StorageError
 from cosmic_tta.guards import Guard, Reason
-from cosmic_tta.history import FORGIVEN, History, apply, as_record, binding, changed, fresh
+from cosmic_tta.history import ANEW, History, apply, as_record, binding, changed, fresh
 from cosmic_tta.journal import Journal, Policy
 from cosmic_tta.moments import (
     Moment,
@@ -40,12 +40,14 @@ from cosmic_tta.snapshot import describe
 from cosmic_tta.state import state_digest
 
 LARGEST_ABOUT = 4 << 20  # bytes of JSON
+MOST_SOURCES = 4096  # that are known by name
 TEXT_TOLERANCE = 1e-3  # between the text of a class that stays and the one it had: encoders round
 
 
 class Glance(NamedTuple):
     """How a session does, for those who look at many."""
 
+    fallen_back: bool  # late labels showed harm: zero-shot answers, and nothing is learned until it is resumed
     accuracy: float | None  # of the labelled answers
     zero_shot_accuracy: float | None
     alarms: tuple[str, ...]  # the kinds that are on
@@ -223,7 +225,9 @@ class Session:
     def glance(self) -> Glance:
         """How it does, in brief."""
         monitor = self.monitor
-        return Glance(monitor.accuracy, monitor.zero_shot_accuracy, tuple(one.kind for one in self.alarms()))
+        return Glance(
+            bool(monitor.fallen), monitor.accuracy, monitor.zero_shot_accuracy, tuple(one.kind for one in self.alarms())
+        )
 
     def signals(self) -> Signals:
         """Return what the alarms look at, as of now."""
@@ -283,6 +287,8 @@ class Session:
             return []
         self.method.check_block(self.state, samples)
         sources, tags = _words(sources, len(samples), "sources"), _words(tags, len(samples), "tags")
+        if len(self.sources.keys() | {source for source in sources if source}) > MOST_SOURCES:
+            raise InputError(f"a session knows at most {MOST_SOURCES:,} sources by name; give fewer names, or none.")
         kind = "look" if self.paused or self.monitor.fallen else "step"
         records = [as_record(kind, *one) for one in zip(samples, sources, tags, strict=True)]
         mark = self._journal.mark
@@ -294,9 +300,14 @@ class Session:
             raise
         names = self.task.class_names
         answered = []
-        for number, sample, one, source, tag in zip(numbers, samples, judged, sources, tags, strict=True):
-            prediction = self.monitor.answer(number, sample, one, source, tag, names)
-            answered.append(Answered(number, prediction, not one.reason, one.reason))
+        try:
+            for number, sample, one, source, tag in zip(numbers, samples, judged, sources, tags, strict=True):
+                prediction = self.monitor.answer(number, sample, one, source, tag, names)
+                answered.append(Answered(number, prediction, not one.reason, one.reason))
+        except BaseException:  # the monitor may know half of it: begin again from what is on disk
+            self._journal.retract(*mark)
+            self.abandon()
+            raise
         self._after()
         return answered
 
@@ -410,8 +421,8 @@ class Session:
         self._standing = standing
         if record.kind == "classes":
             self.monitor.rename(renamed or {})
-        if record.kind in FORGIVEN:
-            self.monitor.forgive(self.number)
+        if record.kind in ANEW:
+            self.monitor.turn(self.number)
         if must_last:
             self._owe()
         self._after()
@@ -433,7 +444,7 @@ class Session:
         self._last, self._owed = self.number, False
         self._schedule()
         try:
-            shelf.prune(self.folder, self.settings.keep)
+            shelf.prune(self.folder, self.settings.keep, self.settings.every)
         except StorageError as error:
             self._warn(f"pruning: {error}")
         return read_info(path)

@@ -38,26 +38,27 @@ def drop(folder: Path, snapshot: str) -> None:
     disk.remove(snapshot_path(folder, number))
 
 
-def prune(folder: Path, keep: int) -> None:
-    """Remove snapshots beyond the newest `keep`, but for those with a note; and segments before the oldest of these.
+def prune(folder: Path, keep: int, every: int) -> None:
+    """Remove what is older than the rule wants, and the segments before it.
 
-    To be called when a new snapshot is on disk.
+    The newest `keep` snapshots stay, those with a note, and the newest one that is `(keep - 1) * every` events back,
+    so that however many are made by hand, as much can be undone. To be called when a new snapshot is on disk.
     """
-    counted, oldest = 0, None
-    for number in snapshot_numbers(folder):
-        path = snapshot_path(folder, number)
-        try:
-            noted = bool(read_info(path).note)
-        except SnapshotError:
-            noted = False
-        if noted and counted >= keep:
-            continue
-        counted += 1
-        if counted <= keep:
-            oldest = number
-        else:
+    numbers = snapshot_numbers(folder)
+    if not numbers:
+        return
+    far = numbers[0] - (keep - 1) * every
+    anchor = next((number for number in numbers if number <= far), numbers[-1])
+    for number in numbers[keep:]:
+        if number != anchor and not _noted(snapshot_path(folder, number)):
+            disk.remove(snapshot_path(folder, number))
+    for (_, path), (following, _) in pairwise(segments(folder)):
+        if following <= anchor + 1:
             disk.remove(path)
-    if oldest is not None:
-        for (_, path), (following, _) in pairwise(segments(folder)):
-            if following <= oldest + 1:
-                disk.remove(path)
+
+
+def _noted(path: Path) -> bool:
+    try:
+        return bool(read_info(path).note)
+    except SnapshotError:
+        return False

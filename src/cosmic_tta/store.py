@@ -15,7 +15,7 @@ from cosmic_tta.core import Method, Task
 from cosmic_tta.errors import CosmicError, SessionError, StorageError
 from cosmic_tta.guards import Guard
 from cosmic_tta.journal import SECOND, Policy
-from cosmic_tta.moments import Towering, told_name
+from cosmic_tta.moments import Towering, told
 from cosmic_tta.session import Session
 
 GRAVE = ".removed"
@@ -63,6 +63,8 @@ class Store:
             session = self._kind.open(self.folder / key, tower=self._tower, **how)
         except CosmicError as error:
             self._damaged[key] = error
+        except Exception as error:  # a defect of ours: this stream is left aside, the others go on
+            self._damaged[key] = SessionError(f"the stream cannot be opened: {type(error).__name__}: {error}")
         else:
             self._sessions[key] = session
             self._damaged.pop(key, None)
@@ -87,7 +89,13 @@ class Store:
         """Return a session's name; of a damaged one, what a snapshot says that can still be read, or nothing."""
         if key in self._sessions:
             return self._sessions[key].name
-        return told_name(self.folder / key) if key in self._damaged else ""
+        return told(self.folder / key)[0] if key in self._damaged else ""
+
+    def about_of(self, key: str) -> dict[str, Any]:
+        """Return what its owner wrote about a session; of a damaged one, what can still be read."""
+        if key in self._sessions:
+            return self._sessions[key].about
+        return told(self.folder / key)[1] if key in self._damaged else {}
 
     def named(self, name: str) -> str | None:
         """Return the id of the session with a name, None if there is none."""

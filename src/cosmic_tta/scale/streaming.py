@@ -158,7 +158,7 @@ class Holder:
         try:
             session = self._open()
         except CosmicError as error:
-            return Reply(error, Far(-1, 0, False, True, [], Glance(None, None, ())))
+            return Reply(error, Far(-1, 0, False, True, [], Glance(False, None, None, ())))
         try:
             result = call(session)
         except CosmicError as error:

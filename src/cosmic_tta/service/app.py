@@ -63,8 +63,8 @@ def make_app(store: Store, settings: Settings | None = None, load: Load | None =
         redoc_url=None,
     )
     app.state.host, app.state.watch = host, watch
-    app.include_router(router, dependencies=asked)
-    app.include_router(watching, dependencies=asked)
+    app.include_router(router, dependencies=[Depends(_known_words), *asked])
+    app.include_router(watching, dependencies=[Depends(_known_words), *asked])
     app.include_router(page)
     _watched(app, host, metrics, asked)
     app.add_middleware(Gate, settings=settings, metrics=metrics, stream_hash=host.stream_hash)
@@ -75,6 +75,15 @@ def make_app(store: Store, settings: Settings | None = None, load: Load | None =
     app.add_exception_handler(Exception, _on_any)
     _describe(app)
     return app
+
+
+def _known_words(request: Request) -> None:
+    """Refuse a word after the address's question mark that means nothing here: `lern=false` would let it learn."""
+    known = {one.alias for one in request.scope["route"].dependant.query_params}
+    unknown = sorted(set(request.query_params) - known)
+    if unknown:
+        hint = f"It takes {', '.join(sorted(known))}." if known else "It takes none."
+        raise Refused(422, f"this address takes no {', '.join(one[:40] for one in unknown)!r}.", hint)
 
 
 def _watched(app: FastAPI, host: Host, metrics: Metrics, asked: Sequence[Any]) -> None:

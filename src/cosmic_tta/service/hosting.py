@@ -76,24 +76,49 @@ class Host:
         await self._off(self.store.close)
         self._threads.shutdown(wait=True)
 
-    def lane(self, name: str) -> Lane:
-        """Return a stream's lane, or say that there is none."""
+    def require_ready(self) -> None:
+        """Say so while the streams are still being read from disk."""
         if not self.ready:
             raise Refused(503, "the server is still reading its streams from disk.", headers={"Retry-After": "2"})
+
+    def damaged(self) -> list[dict[str, Any]]:
+        """Tell of the streams whose files are damaged, and what can be had back."""
+        return [
+            {
+                "id": identity,
+                "name": self.store.name_of(identity) or None,
+                "reason": placeless(str(error)),
+                "recoverable": getattr(error, "recoverable", None),
+            }
+            for identity, error in self.store.damaged().items()
+        ]
+
+    def lane(self, name: str) -> Lane:
+        """Return a stream's lane, or say that there is none."""
+        self.require_ready()
         if name in self.lanes:
             return self.lanes[name]
-        if name in self.store.damaged():
-            error = self.store.damaged()[name]
+        identity = self._damaged(name)
+        if identity is not None:
+            error = self.store.damaged()[identity]
             upto = getattr(error, "recoverable", None)
-            hint = f"POST /v1/streams/{name}/recover keeps it up to event {upto}. " if upto is not None else ""
+            hint = f"POST /v1/streams/{identity}/recover keeps it up to event {upto}. " if upto is not None else ""
             hint += "Or restore its folder from a copy, or delete it: DELETE. The other streams go on."
             raise Refused(409, f"the files of this stream are damaged: {placeless(str(error))}", hint, error="damaged")
         raise Refused(404, f"there is no stream {name[:80]!r}.")
 
     def stream_hash(self, name: str) -> str | None:
-        """Return the hash of a stream's own token, if it has one."""
+        """Return the hash of a stream's own token, if it has one; a damaged stream keeps its own."""
         lane = self.lanes.get(name)
-        return None if lane is None else lane.session.about.get("token_hash")
+        if lane is not None:
+            return lane.session.about.get("token_hash")
+        identity = self._damaged(name)
+        return None if identity is None else self.store.about_of(identity).get("token_hash")
+
+    def _damaged(self, name: str) -> str | None:
+        """Return the id of a damaged stream, given that or its name."""
+        damaged = self.store.damaged()
+        return next((key for key in damaged if key == name or self.store.name_of(key) == name), None)
 
     async def create(self, wanted: CreateStream) -> tuple[Lane, str | None]:
         """Make a stream; the token, if one was wanted, is told this once."""
@@ -129,16 +154,17 @@ class Host:
         return lane
 
     async def recover(self, identity: str) -> Lane:
-        """Open a damaged stream with what comes before the damage."""
-        if identity not in self.store.damaged():
+        """Open a damaged stream with what comes before the damage, by its id or its name."""
+        found = self._damaged(identity)
+        if found is None:
             raise Refused(409, "there is no damaged stream of this id.", "GET /v1/streams lists the damaged ones.")
-        session = await self._off(self.store.recover, identity)
-        lane = self._take(identity)
+        session = await self._off(self.store.recover, found)
+        lane = self._take(found)
         self.problems[session.name] = await self._problem(session)
         return lane
 
     async def export(self, lane: Lane) -> bytes:
-        """Return a stream as one file. A token does not leave with it."""
+        """Return a stream as one file; the hash of its own token goes along."""
 
         def write(session: Session) -> bytes:
             with tempfile.TemporaryDirectory(prefix="cosmic-export-") as folder:
@@ -149,15 +175,16 @@ class Host:
         return await self._asked(lane, write)
 
     async def delete(self, name: str) -> None:
-        """Remove a stream and its files; of one that is damaged, by its id."""
-        if name in self.lanes or name not in self.store.damaged():
+        """Remove a stream and its files; one that is damaged, also by its id."""
+        damaged = None if name in self.lanes else self._damaged(name)
+        if damaged is None:
             lane = self.lane(name)
             identity = lane.id
             del self.lanes[name]  # from here on it is unknown; what waits is seen through
             self.problems.pop(name, None)
             await lane.close(gone=True)
         else:
-            identity = name
+            identity = damaged
         try:
             await self._off(self.store.delete, identity)
         except CosmicError:
@@ -205,8 +232,7 @@ class Host:
         self._tell(lane.session.name, "classes", list(task.class_names))
 
     def _room(self, name: str) -> None:
-        if not self.ready:
-            raise Refused(503, "the server is still reading its streams from disk.", headers={"Retry-After": "2"})
+        self.require_ready()
         if name in self.lanes or name in self._making:
             raise Refused(409, f"there is a stream {name!r} already.", "Choose another name, or delete that one.")
         if len(self.lanes) + len(self._making) >= self.settings.streams:

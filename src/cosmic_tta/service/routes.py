@@ -34,6 +34,8 @@ from cosmic_tta.service.schemas import (
     Snapshot,
     Snapshots,
     Source,
+    SourceInfo,
+    Sources,
     StreamInfo,
     StreamList,
     StreamName,
@@ -121,12 +123,9 @@ async def create(request: Request, wanted: CreateStream) -> Created:
 async def listing(request: Request) -> StreamList:
     """Tell all streams, and those whose files are damaged."""
     host = _host(request)
+    host.require_ready()
     streams = [_info(host, lane, lane.session) for _, lane in sorted(host.lanes.items())]
-    damaged = [
-        DamagedInfo(id=identity, reason=placeless(str(error)), recoverable=getattr(error, "recoverable", None))
-        for identity, error in host.store.damaged().items()
-    ]
-    return StreamList(streams=streams, damaged=damaged)
+    return StreamList(streams=streams, damaged=[DamagedInfo(**one) for one in host.damaged()])
 
 
 @router.get("/streams/{stream}", summary="Describe a stream", tags=["streams"])
@@ -243,6 +242,23 @@ async def list_snapshots(request: Request, stream: Name) -> Snapshots:
     return Snapshots(stream=stream, snapshots=[Snapshot(id=one.id, number=one.number, note=one.note) for one in found])
 
 
+@router.delete("/streams/{stream}/snapshots/{snapshot}", summary="Remove a snapshot", tags=["snapshots"])
+async def remove_snapshot(
+    request: Request, stream: Name, snapshot: Annotated[str, Path(max_length=20, description="Its id.")]
+) -> Done:
+    """Remove a snapshot, also one with a note; the newest stays."""
+    return await _change(request, stream, "removed", lambda session: session.drop_snapshot(snapshot))
+
+
+@router.get("/streams/{stream}/sources", summary="List the sources", tags=["learning"])
+async def list_sources(request: Request, stream: Name) -> Sources:
+    """Tell who had a part in what was learned, and since when."""
+    host = _host(request)
+    found = await host.look(host.lane(stream), lambda session: dict(session.sources))
+    told = [SourceInfo(name=name, first=first, samples=samples) for name, (first, samples) in found.items()]
+    return Sources(stream=stream, sources=told)
+
+
 @router.post("/streams/{stream}/roll-back", summary="Go back to a snapshot", tags=["snapshots"])
 async def roll_back(request: Request, stream: Name, wanted: RollBack) -> Done:
     """Take up the state of a snapshot; what came after it is forgotten by the stream, not by the journal."""
@@ -317,6 +333,7 @@ def _info(host: Host, lane: Lane, session: Session) -> StreamInfo:
         templates=about.get("templates"),
         views=about.get("views", 1),
         paused=session.paused,
+        fallen_back=session.glance.fallen_back,
         number=session.number,
         seen=session.seen,
         waiting=lane.inside,

@@ -213,6 +213,21 @@ class Snapshots(BaseModel):
     snapshots: list[Snapshot]
 
 
+class SourceInfo(BaseModel):
+    """One who sent pictures."""
+
+    name: str
+    first: Annotated[int, Field(description="The event of the first.")]
+    samples: Annotated[int, Field(description="How many came to teach; some of them may have been refused.")]
+
+
+class Sources(BaseModel):
+    """Who had a part in what was learned."""
+
+    stream: str
+    sources: list[SourceInfo]
+
+
 class StreamInfo(BaseModel):
     """One stream."""
 
@@ -227,6 +242,7 @@ class StreamInfo(BaseModel):
     templates: list[str] | None
     views: int
     paused: bool
+    fallen_back: Annotated[bool, Field(description="Late labels showed harm: zero-shot answers until resumed.")]
     number: Annotated[int, Field(description="Of its last event.")]
     seen: Annotated[int, Field(description="Samples that it learned from.")]
     waiting: Annotated[int, Field(description="Requests that are waiting or under way.")]
@@ -249,6 +265,7 @@ class DamagedInfo(BaseModel):
     """A stream whose files were damaged."""
 
     id: str
+    name: Annotated[str | None, Field(description="As far as it can still be read.")]
     reason: str
     recoverable: Annotated[int | None, Field(description="Up to which event it can be had back; null: not at all.")]
 

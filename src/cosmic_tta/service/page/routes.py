@@ -22,7 +22,7 @@ from cosmic_tta.service.page import files, telling
 from cosmic_tta.service.page.events import Events, EventStream
 from cosmic_tta.service.page.holding import holdings
 from cosmic_tta.service.page.thumbnails import Thumbnails, fingerprint
-from cosmic_tta.service.refusals import Refused, placeless
+from cosmic_tta.service.refusals import Refused
 from cosmic_tta.service.routes import RESPONSES, Name
 from cosmic_tta.service.schemas import Words
 from cosmic_tta.session import Session
@@ -51,6 +51,8 @@ class Watch:
     async def _album(self, lane: Lane) -> Thumbnails:
         if lane.id not in self._thumbnails:
             found = await asyncio.to_thread(Thumbnails, lane.session.folder)
+            there = {other.id for other in self.host.lanes.values()}
+            self._thumbnails = {key: one for key, one in self._thumbnails.items() if key in there}
             self._thumbnails.setdefault(lane.id, found)
         return self._thumbnails[lane.id]
 
@@ -130,16 +132,11 @@ def _policy() -> dict[str, str]:
 async def watch_all(request: Request) -> Json:
     """Tell the streams and their health, and what a new one can be made of; classes are counted, not named."""
     host = _watch(request).host
-    if not host.ready:
-        raise Refused(503, "the server is still reading its streams from disk.", headers={"Retry-After": "2"})
-    damaged = [
-        {"id": identity, "reason": placeless(str(error)), "recoverable": getattr(error, "recoverable", None)}
-        for identity, error in host.store.damaged().items()
-    ]
+    host.require_ready()
     return {
         "version": __version__,
         "streams": [_glance(host, lane) for _, lane in sorted(host.lanes.items())],
-        "damaged": damaged,
+        "damaged": host.damaged(),
         "encoders": [name for name in host.settings.encoders if name != DEFAULT_AUX],  # which has no words
         "methods": [name for name, kind in METHODS.items() if not set(kind.needs) & set(LACKING)],
         "plotly": files.plotly_file() is not None,
