@@ -30,12 +30,14 @@ def cluster(address: str | None = None, *, cores: int | None = None, memory: int
         yield
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anyone
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else Ray's core writes to the terminal past its log
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         quiet |= {"num_cpus": cores or available_cores(), "include_dashboard": False, "object_store_memory": memory}
         quiet["address"] = "local"
     try:
-        ray.init(**({"address": address} | quiet))
+        with _hushed():
+            ray.init(**({"address": address} | quiet))
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         at = "on this machine" if address is None else f"at {address!r}"
         raise InputError(
@@ -46,6 +48,19 @@ def cluster(address: str | None = None, *, cores: int | None = None, memory: int
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Leave out what is written to the terminal meanwhile: Ray's core says there what its level of logging is."""
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def cores() -> int:
