@@ -78,6 +78,9 @@ def test_the_client_speaks_every_route(running: Running, tmp_path: Path) -> None
     stream.resume()
     stream.reset()
     stream.roll_back(made["id"])
+    stream.remove_snapshot(made["id"])
+    assert made["id"] not in [one["id"] for one in stream.snapshots()]
+    assert stream.sources() == [{"name": "roof", "first": 1, "samples": 6}]
     assert stream.snapshots()[-1]["number"] == 0
     stream.change_classes(rename={"cat": "tiger"})
     stream.export(tmp_path / "file")

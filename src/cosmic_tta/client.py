@@ -225,6 +225,15 @@ class Stream:
         listed: list[Told] = self._get("/snapshots")["snapshots"]
         return listed
 
+    def remove_snapshot(self, snapshot: str) -> None:
+        """Remove a snapshot, by its id; the newest stays."""
+        self._client._json("DELETE", f"{self._path}/snapshots/{quote(snapshot, safe='')}")
+
+    def sources(self) -> list[Told]:
+        """List who had a part in what was learned."""
+        listed: list[Told] = self._get("/sources")["sources"]
+        return listed
+
     def roll_back(self, snapshot: str) -> None:
         """Go back to a snapshot, by its id."""
         self._post("/roll-back", {"snapshot": snapshot})

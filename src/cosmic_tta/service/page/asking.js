@@ -11,18 +11,37 @@ export class Refused extends Error {
   }
 }
 
+// No answer at all: no status, and no word of what it did.
+export class Unanswered extends Error {}
+
+// One for the server, and one for each stream that has its own; an empty word forgets it.
+const place = (stream) => (stream ? `${KEY}:${stream}` : KEY);
 export const token = {
-  get: () => sessionStorage.getItem(KEY) ?? "",
-  set: (word) => sessionStorage.setItem(KEY, word),
+  get: (stream = "") => sessionStorage.getItem(place(stream)) ?? "",
+  set: (word, stream = "") => (word ? sessionStorage.setItem(place(stream), word) : sessionStorage.removeItem(place(stream))),
 };
 
-const headers = (more = {}) => (token.get() ? { Authorization: `Bearer ${token.get()}`, ...more } : more);
+function headers(path, more = {}) {
+  const named = /^\/v1\/streams\/([^/?]+)/.exec(path)?.[1];
+  const word = (named && token.get(decodeURIComponent(named))) || token.get();
+  return word ? { Authorization: `Bearer ${word}`, ...more } : more;
+}
+
+// Whether the server was there a moment ago: then a request may have reached it before the line broke.
+const line = { live: false };
+
+function unanswered(method, live) {
+  if (method === "GET") return new Unanswered("The server does not answer.");
+  if (live && navigator.onLine) return new Unanswered("The server went away before it answered; whether it was done shows when it is back.");
+  return new Unanswered("The server does not answer; nothing was changed.");
+}
 
 export async function ask(path, { method = "GET", json, form, signal } = {}) {
-  const asked = { method, signal, headers: headers(json === undefined ? {} : { "Content-Type": "application/json" }) };
+  const asked = { method, signal, headers: headers(path, json === undefined ? {} : { "Content-Type": "application/json" }) };
   if (json !== undefined) asked.body = JSON.stringify(json);
   if (form !== undefined) asked.body = form;
-  const response = await fetch(path, asked);
+  const { live } = line;
+  const response = await fetch(path, asked).catch((error) => { throw error.name === "AbortError" ? error : unanswered(method, live); });
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
   return response.headers.get("content-type")?.startsWith("application/json") ? response.json() : response.blob();
 }
@@ -68,7 +87,8 @@ export function listen(stream, { onOpen, onEvent, onLost }) {
     };
     try {
       alive();
-      const response = await fetch(streamPath(stream, "/events"), { headers: headers(), signal: control.signal });
+      const path = streamPath(stream, "/events");
+      const response = await fetch(path, { headers: headers(path), signal: control.signal });
       if (!response.ok) throw new Refused(response.status, await response.json().catch(() => ({})));
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
@@ -88,6 +108,7 @@ export function listen(stream, { onOpen, onEvent, onLost }) {
           if (!told.event) continue;
           if (told.event === "hello") {
             wait = 400;
+            line.live = true;
             onOpen();
           } else onEvent(told.event, JSON.parse(told.data));
         }
@@ -103,6 +124,7 @@ export function listen(stream, { onOpen, onEvent, onLost }) {
     while (!ended) {
       const error = await once();
       if (ended) return;
+      line.live = false;
       onLost(error);
       if (error instanceof Refused && (error.status === 404 || error.status === 401)) return;
       await new Promise((go) => setTimeout(go, wait));

@@ -1,5 +1,7 @@
 // Elements from plain calls; nothing is ever read as HTML, so no name of a class can be markup.
 
+import { Unanswered } from "/page/asking.js";
+
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -14,6 +16,18 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
+// A button that keeps its place and its meaning: where it cannot be used it says why, and does nothing.
+export function usable(button, why) {
+  if (why) button.setAttribute("aria-disabled", "true");
+  else button.removeAttribute("aria-disabled");
+  button.title = why;
+}
+
+export const press = (button, action) => button.addEventListener("click", () => {
+  if (button.getAttribute("aria-disabled")) note(button.title);
+  else action();
+});
+
 // Put new content into a place; focus stays with the element of the same `data-key`.
 export function put(place, ...children) {
   const key = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
@@ -24,8 +38,19 @@ export function put(place, ...children) {
 export const isTyping = (place) =>
   place.contains(document.activeElement) && ["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement.tagName);
 
-export const share = (value, digits = 1) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}\u202f%`);
+// What is not all is never told as 100 %.
+export function share(value, digits = 1) {
+  if (value === null || value === undefined) return "–";
+  const most = 100 - 10 ** -digits;
+  const told = (100 * value).toFixed(digits);
+  return value < 1 && Number(told) >= 100 ? `>${most.toFixed(digits)}\u202f%` : `${told}\u202f%`;
+}
+
+// A score is never all: the server rounds it.
+export const score = (value) => share(Math.min(value, 0.99999), 0);
 export const count = (value) => value.toLocaleString("en");
+
+export const meter = (value, kind = "") => h("span", { class: `meter ${kind}`, "aria-hidden": "true" }, h("i", { css: { width: `${Math.min(100, 100 * value).toFixed(1)}%` } }));
 
 // A sentence at the foot of the page; it goes by itself, or when it is clicked.
 export function note(text, kind = "good", hint = "") {
@@ -35,6 +60,16 @@ export function note(text, kind = "good", hint = "") {
   place.append(one);
   while (place.childElementCount > 4) place.firstChild.remove();
   setTimeout(() => one.remove(), kind === "bad" ? 12000 : 4000);
+}
+
+// What did not go well. Where nobody answered there is nothing to add.
+export const complain = (what, error) => note(error instanceof Unanswered ? error.message : `${what}: ${error.message}`, "bad", error.hint);
+
+// How a stream stands, as a colour and words.
+export function standing(one) {
+  if (one.problem) return ["bad", "takes no pictures"];
+  if (one.fallen_back) return ["bad", "zero-shot only"];
+  return one.paused ? ["wait", "paused"] : ["good", "learning"];
 }
 
 // A question with a yes; resolves to what was chosen, null if it was put off.

@@ -17,6 +17,7 @@ KINDS = {
     "building.js": "text/javascript; charset=utf-8",
     "charts.js": "text/javascript; charset=utf-8",
     "graph.js": "text/javascript; charset=utf-8",
+    "labelling.js": "text/javascript; charset=utf-8",
     "stream.js": "text/javascript; charset=utf-8",
     "creating.js": "text/javascript; charset=utf-8",
 }

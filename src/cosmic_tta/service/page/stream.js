@@ -1,22 +1,21 @@
 // One stream: its parts are drawn anew when what they show has changed, and only then.
 
-import { ask, listen, picture, streamPath } from "/page/asking.js";
-import { confirm, count, h, isTyping, note, panel, put, share } from "/page/building.js";
+import { ask, listen, picture, streamPath, token } from "/page/asking.js";
+import { complain, confirm, count, h, isTyping, meter, note, panel, press, put, score, share, standing, usable } from "/page/building.js";
 import { curves } from "/page/charts.js";
-import { graph } from "/page/graph.js";
+import { askNote, tokenForm } from "/page/creating.js";
+import { explained } from "/page/graph.js";
+import { Unsure, thumb } from "/page/labelling.js";
 
 const PAUSE = 600; // ms between two looks, however fast the stream is
 const ROWS = 12; // classes on a page of the memory
 const WHY_NOT = { duplicate: "seen before", quota: "over its source's quota" };
+const PAUSED = "Paused: it answers, and learns nothing.";
 
-const thumb = (stream, step, alt) => {
-  const image = h("img", { class: "thumb", alt, width: 44, height: 44 });
-  if (step === null || step === undefined) return h("span", { class: "thumb none", title: "No picture: it came as features, or is long gone.", "aria-label": alt, role: "img" });
-  picture(stream, step).then((address) => { image.src = address; }, () => image.classList.add("none"));
-  return image;
+const mayNotPause = (told) => {
+  if (told.fallen_back) return "It learns nothing already: it answers zero-shot until it is resumed.";
+  return told.paused ? "It is paused already." : "";
 };
-
-const meter = (value, kind = "") => h("span", { class: `meter ${kind}`, "aria-hidden": "true" }, h("i", { css: { width: `${Math.min(100, 100 * value).toFixed(1)}%` } }));
 
 export class StreamView {
   constructor(place, name, shared) {
@@ -25,7 +24,11 @@ export class StreamView {
     this.stop = listen(name, {
       onOpen: () => { shared.connected(true); this.shown = {}; this.refresh(true); },
       onEvent: (_, told) => this.heard(told),
-      onLost: (error) => { if (error?.status === 404 || error?.status === 401) shared.gone(name, error); else shared.connected(false); },
+      onLost: (error) => {
+        if (error?.status === 401) this.lock();
+        else if (error?.status === 404) shared.gone(name, error);
+        else shared.connected(false);
+      },
     });
     this.refresh(true);
   }
@@ -38,13 +41,26 @@ export class StreamView {
 
   path(rest = "") { return streamPath(this.name, rest); }
 
+  // The stream asks for a token: the form is in its own place, and all else stays usable.
+  lock() {
+    if (this.ended) return;
+    this.end();
+    const wrong = token.get(this.name) !== "";
+    token.set("", this.name);
+    this.shared.connected(true);
+    const given = (word) => { token.set(word, this.name); this.shared.reopen(this.name); };
+    const [title, words] = this.shared.locked() ? ["This stream asks for a token", "Its own opens it alone; the server's opens all."] : ["This stream has a token of its own", "It was told when the stream was made."];
+    put(this.place, h("h1", {}, this.name), tokenForm({ id: "stream-token", title, words, wrong, given }));
+    if (wrong) this.place.querySelector("input").focus();
+  }
+
   // Do something, say how it went, look again.
-  async act(what, path, json, said) {
+  async act(what, path, json, said, method = "POST") {
     try {
-      const told = await ask(this.path(path), { method: "POST", json });
+      const told = await ask(this.path(path), { method, json });
       note(typeof said === "function" ? said(told) : said);
     } catch (error) {
-      note(`${what}: ${error.message}`, "bad", error.hint);
+      complain(what, error);
     }
     await this.refresh(true);
     this.shared.refreshList();
@@ -52,20 +68,21 @@ export class StreamView {
 
   build() {
     const part = (name, props = {}) => (this[name] = h("div", { ...props }));
-    part("head"); part("banner", { class: "banners" }); part("tiles", { class: "tiles" });
+    part("chips", { class: "chips" }); part("banner", { class: "banners" }); part("tiles", { class: "tiles" });
     part("accuracy", { class: "plot" });
     part("sureness", { class: "plot" });
     this.accuracy.dataset.empty = "No labels yet. Tell what some pictures turned out to be, and accuracy is drawn here against zero-shot.";
     this.sureness.dataset.empty = "Nothing was answered yet.";
     part("results", { class: "results", "aria-live": "polite" }); part("why"); part("unsure"); part("memory"); part("confused"); part("sources"); part("snapshots");
     this.accuracy.id = "accuracy"; this.sureness.id = "sureness";
-    put(this.place, this.head, this.banner, this.tiles,
+    this.labelling = new Unsure(this.unsure, this);
+    put(this.place, this.head(), this.banner, this.tiles,
       h("div", { class: "grid" },
         panel("Accuracy", "Of answers that were labelled, beside what zero-shot says to the same pictures.", {}, this.accuracy),
         panel("Confidence and entropy", "Means over the last 20 answers; entropy as a share of the largest.", {}, this.sureness),
         panel("Classify", "", {}, this.dropZone(), this.results),
         panel("Why", "", {}, this.why),
-        panel("Unsure", "Late answers with the smallest margin. A label goes to the monitor; no method ever sees it.", { class: "full" }, this.unsure),
+        panel("Unsure", "Late answers with the smallest margin; the list stands still while you are in it. A label goes to the monitor; no method ever sees it.", { class: "full" }, this.unsure),
         panel("What is held", "", { class: "full" }, this.finder(), this.memory),
         panel("Confusions", "", {}, this.confused),
         panel("Sources", "Undo makes the stream what it were had the source never come.", {}, this.sources),
@@ -89,7 +106,8 @@ export class StreamView {
       const [told, held, last] = await Promise.all([ask(this.path("/overview")), ask(this.path(page)), ask(this.path("/last"))]);
       if (!this.ended) await this.draw(told, held, last.answer);
     } catch (error) {
-      if (error.status && error.status !== 404 && error.status !== 503) note(error.message, "bad", error.hint);
+      if (error.status === 401) this.lock();
+      else if (error.status && error.status !== 404 && error.status !== 503) note(error.message, "bad", error.hint);
     } finally {
       this.busy = false;
     }
@@ -100,20 +118,24 @@ export class StreamView {
     }, PAUSE);
   }
 
-  // Draw a part if what it shows has changed; not while somebody writes in it.
+  // Draw a part if what it shows has changed; not while somebody writes in it, nor while a button of it is held down.
   part(name, data, draw) {
     const key = JSON.stringify(data);
     if (this.shown[name] === key || isTyping(this[name])) return;
+    if (this[name].matches(":active")) { this.due = true; return; }
     this.shown[name] = key;
     put(this[name], draw());
   }
 
   async draw(told, held, last) {
     const { plotly } = this.shared;
-    this.part("head", [told.name, told.method, told.preset, told.encoder, told.classes, told.paused, told.problem], () => this.drawHead(told));
-    this.part("banner", [told.alarms, told.problem, told.warnings, told.paused, told.snapshots[0]], () => this.drawBanner(told));
+    const switches = [told.paused, told.fallen_back, told.problem];
+    this.part("chips", [told.method, told.preset, told.encoder, told.classes, switches], () => this.drawChips(told));
+    this.part("banner", [told.alarms, told.warnings, switches, told.alarms.length && told.snapshots], () => this.drawBanner(told));
+    usable(this.pause, mayNotPause(told));
+    usable(this.resume, told.paused || told.fallen_back ? "" : "It is learning already.");
     this.part("tiles", [told.counts, told.seen, told.signals, told.not_learned, told.curves.confidence.at(-1)], () => this.drawTiles(told));
-    this.part("unsure", told.unsure, () => this.drawUnsure(told.unsure));
+    this.labelling.draw(told.unsure);
     this.part("memory", held, () => this.drawMemory(held));
     this.part("confused", told.confusions, () => this.drawConfusions(told.confusions));
     this.part("sources", told.sources, () => this.drawSources(told.sources));
@@ -133,22 +155,34 @@ export class StreamView {
 
   redraw() { this.curves?.(); }
 
-  drawHead(told) {
-    const state = told.problem ? ["bad", "takes no pictures"] : told.paused ? ["wait", "paused"] : ["good", "learning"];
+  // Pause and Resume are two buttons: a press means what it says, whatever somebody else pressed a moment ago.
+  head() {
+    const button = (key, label, action, kind = "") => {
+      const one = h("button", { type: "button", "data-key": key, class: kind }, label);
+      press(one, action);
+      return one;
+    };
+    this.pause = button("pause", "Pause", () => this.act("Pause", "/pause", undefined, PAUSED));
+    this.resume = button("resume", "Resume", () => this.act("Resume", "/resume", undefined, "Learning again."));
+    for (const one of [this.pause, this.resume]) usable(one, "One moment: the stream has not told yet whether it learns.");
     return h("div", { class: "head" },
-      h("div", {}, h("h1", {}, told.name),
-        h("p", { class: "chips" }, h("span", { class: `pill ${state[0]}` }, state[1]),
-          h("span", {}, told.method + (told.preset && told.preset !== "default" ? `@${told.preset}` : "")),
-          h("span", {}, told.encoder ?? "features"), h("span", {}, `${count(told.classes)} classes`))),
-      h("div", { class: "row" },
-        told.paused
-          ? h("button", { type: "button", "data-key": "pause", onclick: () => this.act("Resume", "/resume", undefined, "Learning again.") }, "Resume")
-          : h("button", { type: "button", "data-key": "pause", onclick: () => this.act("Pause", "/pause", undefined, "Paused: it answers, and learns nothing.") }, "Pause"),
-        h("button", { type: "button", "data-key": "snap", onclick: () => this.act("Snapshot", "/snapshots", { note: "" }, (one) => `Snapshot of event ${count(one.number)} is on disk.`) }, "Snapshot"),
-        h("button", { type: "button", "data-key": "reset", onclick: async () => {
+      h("div", {}, h("h1", {}, this.name), this.chips),
+      h("div", { class: "row" }, this.pause, this.resume,
+        button("snap", "Snapshot", async () => {
+          const words = await askNote("Make a snapshot", "It can be gone back to. With a note it is kept until you remove it; without one it goes when newer ones come.", "Make it");
+          if (words !== null) this.act("Snapshot", "/snapshots", { note: words }, (one) => `Snapshot of event ${count(one.number)} is on disk.`);
+        }),
+        button("reset", "Reset", async () => {
           if (await confirm("Forget what was learned?", "The stream starts again without knowledge. Snapshots stay, and one can be gone back to.", "Reset", true)) this.act("Reset", "/reset", undefined, "Forgotten.");
-        } }, "Reset"),
-        h("button", { type: "button", "data-key": "delete", class: "danger", onclick: () => this.remove() }, "Delete")));
+        }),
+        button("delete", "Delete", () => this.remove(), "danger")));
+  }
+
+  drawChips(told) {
+    const [kind, words] = standing(told);
+    return [h("span", { class: `pill ${kind}` }, words),
+      h("span", {}, told.method + (told.preset && told.preset !== "default" ? `@${told.preset}` : "")),
+      h("span", {}, told.encoder ?? "features"), h("span", {}, `${count(told.classes)} classes`)];
   }
 
   async remove() {
@@ -157,20 +191,25 @@ export class StreamView {
       await ask(this.path(), { method: "DELETE" });
       this.shared.gone(this.name, { message: `${this.name} was deleted.` });
     } catch (error) {
-      note(`Delete: ${error.message}`, "bad", error.hint);
+      complain("Delete", error);
       this.shared.refreshList();
     }
   }
 
   drawBanner(told) {
     this.shared.alarm(told.alarms.map((one) => `${one.kind}: ${one.detail}`).join(" "));
-    const newest = told.snapshots.find((one) => told.alarms.every((alarm) => one.number < alarm.since)) ?? told.snapshots.at(-1);
-    const alarms = told.alarms.map((one) => h("div", { class: "banner bad" },
-      h("p", {}, h("b", {}, `${one.kind[0].toUpperCase()}${one.kind.slice(1)} since image ${count(one.since)}. `), one.detail),
-      h("div", { class: "row" },
-        told.paused ? null : h("button", { type: "button", "data-key": `p-${one.kind}`, onclick: () => this.act("Pause", "/pause", undefined, "Paused: it answers, and learns nothing.") }, "Pause"),
-        newest ? h("button", { type: "button", "data-key": `b-${one.kind}`, onclick: () => this.goBack(newest) }, `Roll back to event ${count(newest.number)}`) : null)));
-    const rest = [told.problem && `Pictures are not taken: ${told.problem}`, ...told.warnings].filter(Boolean);
+    const before = (alarm) => told.snapshots.filter((one) => one.number < alarm.since).reduce((a, b) => (a && a.number >= b.number ? a : b), null);
+    const alarms = told.alarms.map((one) => {
+      const newest = before(one);
+      const pause = h("button", { type: "button", "data-key": `p-${one.kind}` }, "Pause");
+      press(pause, () => this.act("Pause", "/pause", undefined, PAUSED));
+      usable(pause, mayNotPause(told));
+      return h("div", { class: "banner bad" },
+        h("p", {}, h("b", {}, `${one.kind[0].toUpperCase()}${one.kind.slice(1)} since event ${count(one.since)}. `), one.detail),
+        h("div", { class: "row" }, pause,
+          newest ? h("button", { type: "button", "data-key": `b-${one.kind}`, onclick: () => this.goBack(newest) }, `Roll back to event ${count(newest.number)}`) : null));
+    });
+    const rest = [told.fallen_back && "It answers zero-shot and learns nothing until it is resumed.", told.problem && `Pictures are not taken: ${told.problem}`, ...told.warnings].filter(Boolean);
     return [alarms, rest.map((text) => h("div", { class: "banner wait" }, h("p", {}, text)))];
   }
 
@@ -178,7 +217,7 @@ export class StreamView {
     const { counts } = told;
     const gain = counts.labelled ? (100 * (counts.right - counts.zero_shot_right)) / counts.labelled : null;
     const tile = (title, value, below, kind = "") => h("div", { class: "tile" }, h("span", {}, title), h("b", { class: kind }, value), h("small", {}, below));
-    const left = Object.entries(told.not_learned).map(([why, times]) => `${count(times)} ${WHY_NOT[why] ?? why}`);
+    const left = Object.entries(told.not_learned).filter(([, times]) => times > 0).map(([why, times]) => `${count(times)} ${WHY_NOT[why] ?? why}`);
     const signals = Object.entries(told.signals).map(([name, value]) => `${name} ${value.toFixed(2)}`).join(" · ");
     return [
       tile("Answered", count(counts.answered), `${count(told.seen)} learned${left.length ? `; ${left.join(", ")}` : ""}`),
@@ -213,12 +252,17 @@ export class StreamView {
       const query = learn ? "learn=true&source=page" : "learn=false";
       try {
         const told = await ask(this.path(`/predict?why=true&top=8&${query}`), { method: "POST", form });
-        this.drops.unshift({ name: file.name, address: URL.createObjectURL(file), told: told.predictions[0] });
+        const one = { name: file.name, address: URL.createObjectURL(file), told: told.predictions[0] };
+        if (one.told.step !== null) {
+          const last = await ask(this.path("/last")).catch(() => null); // which holds more than the answer: who spoke for it
+          if (last?.answer?.step === one.told.step) one.last = last.answer;
+        }
+        this.drops.unshift(one);
         for (const old of this.drops.splice(8)) URL.revokeObjectURL(old.address);
         this.drawDrops();
         await this.explain(this.drops[0]);
       } catch (error) {
-        note(`${file.name}: ${error.message}`, "bad", error.hint);
+        complain(file.name, error);
       }
     }
   }
@@ -226,13 +270,14 @@ export class StreamView {
   drawDrops() {
     put(this.results, this.drops.map((one) => h("button", { type: "button", class: `result ${this.pinned === one ? "on" : ""}`, "data-key": one.address, "aria-pressed": String(this.pinned === one), onclick: () => this.explain(one) },
       h("img", { src: one.address, alt: "", class: "thumb big", width: 64, height: 64 }),
-      h("span", { class: "bars" }, one.told.answers.slice(0, 3).map((answer, k) => h("span", { class: k ? "bar-row" : "bar-row first" }, h("span", {}, answer.label), meter(answer.score), h("span", { class: "figure" }, share(answer.score, 0)))),
+      h("span", { class: "bars" }, one.told.answers.slice(0, 3).map((answer, k) => h("span", { class: k ? "bar-row" : "bar-row first" }, h("span", { title: answer.label }, answer.label), meter(answer.score), h("span", { class: "figure" }, score(answer.score)))),
         h("small", {}, `${one.name}${one.told.learned ? `; learned as step ${one.told.step}` : one.told.step === null ? "; only looked at" : `; not learned${one.told.reason ? `: ${WHY_NOT[one.told.reason] ?? one.told.reason}` : ""}`}`)))));
   }
 
   async explain(one) {
     this.pinned = one;
     this.drawDrops();
+    if (one.last) { await this.drawWhy(one.last, one.name); return; }
     const why = one.told.why ?? {};
     const told = {
       step: one.told.step, answers: one.told.answers, zero_shot: null,
@@ -240,62 +285,20 @@ export class StreamView {
       inliers: Object.fromEntries(Object.entries(why.inliers ?? {}).map(([space, all]) => [space, [all.length, all.slice(0, 24)]])),
       votes: {}, reliability: why.reliability ?? {},
     };
-    await this.drawWhy(told, one.name);
+    await this.drawWhy(told, one.name, one.told.step === null
+      ? "It was looked at only, so it is no part of the stream: what zero-shot says and which pictures spoke is told of those sent to learn from."
+      : "Others came right after it: what zero-shot says and which pictures spoke is told of the last one only.");
   }
 
-  // What spoke for an answer: the clique in the class graph; for other methods the classes whose texts are near.
-  async drawWhy(told, what) {
-    if (!told) {
-      return this.part("why", null, () => h("p", { class: "empty" }, "No picture since the server started. The next answer, or a picture dropped beside, is explained here."));
-    }
-    const answer = told.answers[0].label;
+  async drawWhy(told, what, words = "") {
     const key = JSON.stringify([told, what]);
-    if (this.shown.why === key) return undefined;
-    const [space, cliques] = Object.entries(told.hyper_classes)[0] ?? ["", []];
-    let picture;
-    let words;
-    if (cliques.length) {
-      const plain = (name) => name.replace(/ \((text|images)\)$/, "");
-      const best = cliques.find((one) => one.members.some((name) => plain(name) === answer)) ?? cliques[0];
-      words = `${best.size > 1 ? `The clique of ${best.size} behind it` : "The node behind it stands alone; it"} has affinity ${best.affinity.toFixed(2)} to the picture in ${space}; ${count(told.inliers[space]?.[0] ?? 0)} classes are inliers. Squares are texts, circles pictures.`;
-      picture = graph(cliques.map((one) => one.members), best.members, answer, `Class graph. The clique behind ${answer}: ${best.members.join(", ")}.`);
-    } else {
-      try {
-        const kin = await ask(this.path(`/kin?label=${encodeURIComponent(answer)}`));
-        const near = kin.pairs.filter((one) => one.between.includes(0)).slice(0, 3).map((one) => kin.classes[one.between.find((k) => k !== 0)]);
-        const strong = kin.pairs.slice(0, Math.max(8, kin.classes.length)).map((one) => one.between.map((k) => kin.classes[k]));
-        words = near.length ? `This method has no class graph: here are the class texts nearest to ${answer}; ${near.join(", ")} first.` : "";
-        picture = graph(strong, [answer, ...near.slice(0, 1)], answer, `Classes whose texts are near ${answer}: ${kin.classes.slice(1).join(", ")}.`);
-      } catch {
-        words = "";
-      }
-    }
+    if (this.shown.why === key) return;
+    const follow = () => { this.pinned = null; this.drawDrops(); this.refresh(true); };
+    const kin = (label) => ask(this.path(`/kin?label=${encodeURIComponent(label)}`));
+    const drawn = told ? await explained(told, { what, words, kin, thumb: (step) => thumb(this.name, step, `step ${step}`), follow: this.pinned ? follow : null })
+      : h("p", { class: "empty" }, "No picture since the server started. The next answer, or a picture dropped beside, is explained here.");
     this.shown.why = key;
-    const votes = Object.values(told.votes ?? {}).flat().filter((one) => one.picture !== null && one.weight >= 0.005);
-    const seen = new Set();
-    const spoke = votes.filter((one) => !seen.has(one.picture) && seen.add(one.picture)).slice(0, 8);
-    put(this.why,
-      h("p", { class: "answer" }, h("span", {}, `${what}${told.step === null ? "" : `, step ${count(told.step)}`}: `), h("b", {}, answer), ` ${share(told.answers[0].score, 0)}`,
-        told.zero_shot && told.zero_shot !== answer ? h("span", {}, `; zero-shot says ${told.zero_shot}`) : null,
-        this.pinned ? h("button", { type: "button", class: "follow", "data-key": "unpin", onclick: () => { this.pinned = null; this.drawDrops(); this.refresh(true); } }, "Follow the stream") : null),
-      picture, words ? h("p", { class: "hint" }, words) : null,
-      spoke.length ? h("p", { class: "hint" }, "Pictures that spoke for it:") : null,
-      spoke.length ? h("div", { class: "thumbs" }, spoke.map((one) => h("figure", {}, thumb(this.name, one.picture, `step ${one.picture}`), h("figcaption", {}, one.weight.toFixed(2))))) : null);
-    return undefined;
-  }
-
-  drawUnsure(items) {
-    if (!items.length) return h("p", { class: "empty" }, "Nothing to label.");
-    return h("ul", { class: "cards" }, items.map((one) => {
-      const field = h("input", { type: "text", "aria-label": `What step ${one.number} really was`, placeholder: "another class", "data-key": `l-${one.number}`, onfocus: () => this.shared.fillNames(this.name) });
-      field.setAttribute("list", "class-names");
-      const tell = (label) => { field.blur(); this.act("Label", "/labels", { labels: [{ step: one.number, label }] }, `Step ${one.number} was ${label}.`); };
-      return h("li", { class: "card" }, thumb(this.name, one.picture ? one.number : null, `step ${one.number}`),
-        h("div", {}, h("p", {}, h("b", {}, one.answer), ` ${share(one.confidence, 0)}`, h("small", {}, ` step ${count(one.number)}${one.source ? `, ${one.source}` : ""}`)),
-          h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); if (field.value.trim()) tell(field.value.trim()); } },
-            h("button", { type: "button", "data-key": `r-${one.number}`, "aria-label": `Step ${one.number} is ${one.answer}`, onclick: () => tell(one.answer) }, "Right"),
-            field, h("button", { type: "submit", "aria-label": `Set the label of step ${one.number}` }, "Set"))));
-    }));
+    put(this.why, drawn);
   }
 
   finder() {
@@ -348,8 +351,16 @@ export class StreamView {
     }
   }
 
+  async removeSnapshot(one) {
+    const what = `the snapshot of event ${count(one.number)}${one.note ? `, “${one.note}”` : ""}`;
+    if (await confirm(`Remove ${what}?`, "It can no longer be gone back to. What the stream knows now stays as it is.", "Remove", true)) {
+      await this.act("Remove", `/snapshots/${encodeURIComponent(one.id)}`, undefined, `Removed ${what}.`, "DELETE");
+    }
+  }
+
   drawSnapshots(snapshots) {
     return this.table(["event", "note", ""], snapshots.slice(0, 30).map((one) => h("tr", {}, h("td", { class: "figure" }, count(one.number)), h("td", {}, one.note || h("small", {}, one.number ? "made by itself" : "the empty stream")),
-      h("td", {}, h("button", { type: "button", "data-key": `s-${one.id}`, "aria-label": `Roll back to event ${one.number}`, onclick: () => this.goBack(one) }, "Roll back")))), "None yet.");
+      h("td", {}, h("div", { class: "row last" }, h("button", { type: "button", "data-key": `s-${one.id}`, "aria-label": `Roll back to event ${one.number}`, onclick: () => this.goBack(one) }, "Roll back"),
+        h("button", { type: "button", class: "danger", "data-key": `x-${one.id}`, "aria-label": `Remove the snapshot of event ${one.number}`, onclick: () => this.removeSnapshot(one) }, "Remove"))))), "None yet.");
   }
 }
