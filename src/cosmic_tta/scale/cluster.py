@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,8 +38,11 @@ def cluster(address: str | None = None, *, cores: int | None = None, memory: int
         quiet |= {"num_cpus": cores or available_cores(), "include_dashboard": False, "object_store_memory": memory}
         quiet["address"] = "local"
     try:
+        ended = signal.getsignal(signal.SIGTERM)
         with _hushed():
             ray.init(**({"address": address} | quiet))
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, ended)  # Ray takes it for a crash, and prints a stack
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         at = "on this machine" if address is None else f"at {address!r}"
         raise InputError(
