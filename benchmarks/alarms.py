@@ -47,13 +47,15 @@ def main() -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("packs", nargs="+", type=Path)
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=20, help="how many")
+    parser.add_argument("--first", type=int, default=0)
     asked = parser.parse_args()
+    seeds = range(asked.first, asked.first + asked.seeds)
     packs = [FeaturePack.open(folder) for folder in asked.packs]
     for one, other in permutations(packs, 2):
         if one.class_names == other.class_names and one.clip_model == other.clip_model:
             runs: list[tuple[list[int], int | None]] = []
-            for seed in range(asked.seeds):
+            for seed in seeds:
                 rng = np.random.default_rng(seed)
                 halves = [(pack, rng.permutation(len(pack))[:HALF]) for pack in (one, other)]
                 samples = [pack.sample(int(index)) for pack, order in halves for index in order]
@@ -62,7 +64,7 @@ def main() -> None:
     for pack in packs:
         for order in ("switching", *STEADY):
             runs = []
-            for seed in range(asked.seeds):
+            for seed in seeds:
                 stream = make_stream(order, pack, seed)
                 samples = [stream.pack.sample(int(index)) for index in stream.order]
                 runs.append((raised(samples, pack.task()), len(samples) // 2 if order == "switching" else None))

@@ -23,7 +23,7 @@ from cosmic_tta.errors import SnapshotError
 from cosmic_tta.ops import Array, Ints
 
 FEWEST = 5  # images of a class before its residuals count
-SLOWEST = 50  # images of a class after which its centre only follows
+SLOWEST = 100  # images of a class after which its centre only follows
 
 
 @dataclass
@@ -80,8 +80,8 @@ class Watch:
         every: images from one test of the residuals to the next.
     """
 
-    window: int = 96
-    drift: float = 0.045
+    window: int = 160
+    drift: float = 0.04
     variety: float = 0.5
     agreement: float = 0.5
     every: int = 8
