@@ -72,7 +72,7 @@ def test_the_alarm_says_what_it_saw() -> None:
 def test_answers_that_collapse_raise_the_alarm() -> None:
     centres, _ = domain(0)
     task = Task(tuple("abcdefghij"), centres)
-    samples = pictures(centres, np.random.default_rng(3).integers(0, CLASSES, 200), 0.0, 0)
+    samples = pictures(centres, np.random.default_rng(3).integers(0, CLASSES, 300), 0.0, 0)
     method, eye = ZeroShot(), Watch()
     state, watched = method.init(task), eye.init(task.classes, task.dim)
     stuck = softmax(as_float32(np.eye(CLASSES)[4] * 20))
@@ -82,6 +82,7 @@ def test_answers_that_collapse_raise_the_alarm() -> None:
         assert not (watched.collapsed and number < 100)
     (alarm,) = eye.alarms(watched, task.class_names)
     assert alarm.kind == "collapse"
+    assert 100 < alarm.since <= 200
     assert "mostly 'e'" in alarm.detail
     assert eye.signals(watched).variety < 0.3
 
