@@ -212,7 +212,9 @@ def test_what_is_no_http_is_refused(running: Running) -> None:
         HEAD + b"Content-Length: -5\r\n\r\n",
         HEAD + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
     ):
-        assert b" 400 " in send(running.port, nonsense).split(b"\r\n")[0]
+        told = send(running.port, nonsense)
+        assert b" 400 " in told.split(b"\r\n")[0]
+        assert set(json.loads(told.partition(b"\r\n\r\n")[2])) == {"error", "detail", "hint"}
     long = b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     assert b" 400 " in send(running.port, long).split(b"\r\n")[0]
     websocket = b"GET /v1/streams HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"

@@ -336,3 +336,10 @@ def test_a_token_file_must_hold_a_real_token(tmp_path: Path) -> None:
             read_token(file)
     with pytest.raises(ValueError, match="No such file"):
         read_token(tmp_path / "none")
+
+
+def test_a_place_in_the_body_is_named_in_plain_words(service: TestClient) -> None:
+    told = service.post("/v1/streams/s/predict", json={"features": [{"clip": [1.0, "x"]}]})
+    assert told.status_code == 422
+    assert "features.0.clip.1" in told.json()["detail"]
+    assert "[" not in told.json()["detail"]

@@ -116,7 +116,9 @@ def of_errors(problems: Sequence[Any]) -> Refused:
 
 
 def _place(loc: Sequence[Any]) -> str:
-    return ".".join(str(part)[:60] for part in loc if part not in ("body", "query", "path")) or "the body"
+    """Name a place in the body; which of several forms was tried there is pydantic's word, and left out."""
+    named = [str(part)[:60] for part in loc if part not in ("body", "query", "path") and "[" not in str(part)]
+    return ".".join(named) or "the body"
 
 
 def _short(sentence: str) -> str:

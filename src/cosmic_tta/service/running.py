@@ -9,12 +9,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cosmic_tta.errors import InputError
 from cosmic_tta.service.app import make_app
 from cosmic_tta.service.encoding import Load
+from cosmic_tta.service.refusals import Refused, told
 from cosmic_tta.service.settings import Settings
 from cosmic_tta.store import Store
 
@@ -45,6 +47,16 @@ class PatientProtocol(H11Protocol):
         """Stop the clock."""
         self._unwatch()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP in the form of every other error."""
+        hint = "Send HTTP/1.1; GET /openapi.json describes every route."
+        refused = told(Refused(400, "the request cannot be read as HTTP.", hint))
+        refused.headers["Connection"] = "close"
+        head = h11.Response(status_code=400, headers=refused.raw_headers)
+        for event in (head, h11.Data(data=bytes(refused.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _watch(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
