@@ -19,6 +19,21 @@ settings.load_profile("ours")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+# Whole files that say nothing more on the plain path: what they test comes before or after the engine.
+PATHLESS = (
+    "test_calibration", "test_datasets", "test_encoders", "test_extract", "test_metrics", "test_pictures",
+    "test_prompts", "test_tables", "test_views",
+)  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark them, before others are chosen by their marks."""
+    for item in items:
+        if item.path.name.startswith(PATHLESS):
+            item.add_marker(pytest.mark.pathless)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Recorded answers of the published programs, beside the project where they are at hand."""
