@@ -104,12 +104,15 @@ class Watch:
             collapsed=0,
         )
 
-    def see(self, watched: Watched, sample: Sample, prediction: Prediction, number: int | None = None) -> None:
-        """Take note of an image and its answer, the event of this number; alarms go on and off here."""
+    def see(self, watched: Watched, sample: Sample, prediction: Prediction, number: int | None = None) -> float:
+        """Take note of an image and its answer, the event of this number; alarms go on and off here.
+
+        Returns the entropy of the answer, as a share of the largest.
+        """
         scores, kind = prediction.scores, int(prediction.parts["zero_shot"].argmax())
         at = watched.seen % self.window
         watched.answer[at], watched.zero_shot[at] = prediction.label, kind
-        watched.entropy[at] = _entropy(scores)
+        watched.entropy[at] = entropy = _entropy(scores)
         watched.seen += 1
         if watched.count[kind] >= FEWEST:
             place = watched.filled % self.window
@@ -121,6 +124,7 @@ class Watch:
         watched.centre[kind] += step * (sample.plain - watched.centre[kind])
         if watched.seen % self.every == 0:
             self._test(watched, watched.seen if number is None else number)
+        return entropy
 
     def signals(self, watched: Watched) -> Signals:
         """Return what is seen now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,14 +86,12 @@ class Monitor:
         prediction, reason = self.given(judged.prediction), judged.reason
         if self.watched is None:
             self.watched = WATCH.init(len(class_names), sample.clip.shape[1])
-        WATCH.see(self.watched, sample, prediction, number)
+        entropy = WATCH.see(self.watched, sample, prediction, number)
         learned, scores = not reason, prediction.scores
         if reason:
             self.counts[reason] += 1
         best = prediction.label
         second = float(np.partition(scores, -2)[-2]) if len(scores) > 1 else 0.0
-        positive = scores[scores > 0].astype(np.float64)
-        entropy = float(-(positive * np.log(positive)).sum() / log(len(scores))) if len(scores) > 1 else 0.0
         answer = self._place(class_names[best])
         zero_shot = self._place(class_names[int(prediction.parts["zero_shot"].argmax())])
         row = self.counts["answered"] % WINDOW

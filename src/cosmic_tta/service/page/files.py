@@ -8,20 +8,14 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
+SCRIPT = "text/javascript; charset=utf-8"
+MODULES = ("page", "asking", "building", "charts", "graph", "labelling", "stream", "creating")
 KINDS = {
     "index.html": "text/html; charset=utf-8",
     "icon.svg": "image/svg+xml",
     "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "asking.js": "text/javascript; charset=utf-8",
-    "building.js": "text/javascript; charset=utf-8",
-    "charts.js": "text/javascript; charset=utf-8",
-    "graph.js": "text/javascript; charset=utf-8",
-    "labelling.js": "text/javascript; charset=utf-8",
-    "stream.js": "text/javascript; charset=utf-8",
-    "creating.js": "text/javascript; charset=utf-8",
+    **{f"{name}.js": SCRIPT for name in MODULES},
 }
-SCRIPT = "text/javascript; charset=utf-8"
 # plotly.js brings style elements of its own, so those may be inline; scripts and style attributes may not, nothing is
 # evaluated, and no text ever becomes markup (trusted types, with no policy that could make it so).
 POLICY = (
