@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmic_tta import BayesMeans, Sample, Task, ZeroShot, means
+from cosmic_tta.balance import HEARING, Witness
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.evaluate import replay, score
 from cosmic_tta.methods import bayes_means
@@ -210,16 +212,52 @@ def test_counts_that_cannot_be_are_refused(pack: FeaturePack) -> None:
 
 
 def test_a_shift_is_told_from_an_uneven_stream(shared: Path) -> None:
-    """Zero-shot's classes are uneven in both; class means make them even again in the shifted one alone."""
+    """Zero-shot's classes are uneven in both; auxiliary features know better, and so do class means without them."""
     pack = FeaturePack.open(shared / "packs" / PACKS[0])
-    uneven = {}
-    for order in ("shuffle", "long-tailed"):
-        method = BayesMeans()
-        *_, last = replay(method, make_stream(order, pack, 0))
-        assert isinstance(last.state, means.BayesMeansState)
-        uneven[order] = method._mood(last.state).uneven
-    assert uneven["shuffle"] == 0
-    assert uneven["long-tailed"] == 1
+    for aux in ("given", "none", "shuffled"):
+        uneven = {}
+        for order in ("shuffle", "long-tailed"):
+            method = BayesMeans()
+            *_, last = replay(method, make_stream(order, pack.with_aux(aux, 0), 0))
+            assert isinstance(last.state, means.BayesMeansState)
+            uneven[order] = method._mood(last.state).uneven
+        assert uneven["shuffle"] == 0, aux
+        assert uneven["long-tailed"] > 0.7, aux
+
+
+@pytest.mark.pathless
+def test_many_classes_with_few_samples_each_are_no_uneven_stream() -> None:
+    """Four samples a class fall unevenly by chance, and zero-shot has its favourites among so many."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+    from beds import thousand_classes
+
+    pack = thousand_classes(0)
+    assert score(BayesMeans(), pack).report.metrics["gain"] > 0.04
+    assert score(BayesMeans(), pack, aux="none").report.metrics["gain"] > 0.04
+
+
+def test_a_witness_tells_favourites_from_frequent_classes() -> None:
+    """Zero-shot is torn between two classes and favours the first; auxiliary features know which it is."""
+    zero_shot = np.log(np.array([0.6, 0.4, 1e-6], np.float32))
+    pull = np.array([0.5, -0.5, 0], np.float32)
+    first, second = (np.array(x, np.float32) for x in ([4, 0, 0], [0, 4, 0]))
+    shifted, uneven, silent = Witness(0.0, 0.0), Witness(0.0, 0.0), Witness(0.0, 0.0)
+    for number in range(200):
+        shifted.hear(zero_shot, pull, -pull, (first, second)[number % 3 > 0])  # most of the favourite's are not its own
+        uneven.hear(zero_shot, pull, -pull, (first, second)[number % 10 == 0])
+        silent.hear(zero_shot, pull, -pull, np.zeros(3, np.float32))
+    assert shifted.shift() == 1
+    assert uneven.shift() == 0
+    assert shifted.weight(200) == uneven.weight(200) == 1
+    assert silent.weight(200) == 0
+    assert silent.weight(HEARING) == 1
+
+
+def test_a_witness_bears_evidence_beyond_all_bounds() -> None:
+    witness = Witness(0.0, 0.0)
+    sure = np.array([0, -80], np.float32)
+    witness.hear(sure, np.zeros(2, np.float32), np.zeros(2, np.float32), np.array([-900, 900], np.float32))
+    assert np.isfinite([witness.told, witness.gained]).all()
 
 
 def test_samples_without_a_label_are_refused(pack: FeaturePack) -> None:

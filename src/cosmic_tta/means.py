@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cosmic_tta.balance import Witness
 from cosmic_tta.core import State, Task
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.likelihood import Likelihood
@@ -40,6 +41,7 @@ class BayesMeansState(State):
     verdict_mass: Array  # [K] sum of what the class means would say if nothing held them back
     differed: float  # samples of which they say otherwise than zero-shot ...
     judged: float  # ... out of so many
+    witness: Witness | None  # what auxiliary features say of uneven classes
     next_sweep: int
     slot: int  # of the ring that the next sample takes
     held: int  # samples in the ring: those before the slot, or all
@@ -87,6 +89,7 @@ def carry(state: BayesMeansState, carried: BayesMeansState, places: Ints, *, gro
     carried.zero_shot_mass = by_place(state.zero_shot_mass, places)
     carried.verdict_mass = by_place(state.verdict_mass, places)
     carried.differed, carried.judged = state.differed, state.judged
+    carried.witness = None if state.witness is None else replace(state.witness)
     carried.prior_mass, carried.recent = by_place(state.prior_mass, places), by_place(state.recent, places)
     rows = np.arange(len(state.prior))
     labels = state.label[rows // BLOCK, :, rows % BLOCK]  # [M, K]

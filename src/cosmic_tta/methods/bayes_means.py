@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
-from cosmic_tta.balance import dominance, ramp, tilt, unevenness
+from cosmic_tta.balance import HEARING, Witness, dominance, ramp, tilt, unevenness
 from cosmic_tta.core import Method, Prediction, Sample, Task
 from cosmic_tta.explanation import Explanation, votes
 from cosmic_tta.likelihood import Likelihood, Model
@@ -22,7 +22,7 @@ from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.tally import Space, Tally, heaviest
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
-PATIENCE = 5.0  # samples a class before anything is made of how seldom the class means differ from zero-shot
+PATIENCE = 5.0  # samples a class before anything is made of what the class means do to zero-shot's answers
 LEAST_NEED = 0.02  # of their trust, that the class means always keep
 EVENED = 0.82  # class means under a shift make zero-shot's classes more even than this; in an uneven stream they do not
 
@@ -67,7 +67,7 @@ class BayesMeans(Method[BayesMeansState]):
     gradual: bool = param(True, "a correlated stream is met gradually; else in full from κ = 0.3 or 0.4 on")
     doubt: float = param(0.5, "most doubt of what a class has learned in a correlated stream", range=(0, 0.99))
     lean: float = param(0.5, "how far the class means yield where one class dominates", range=(0, 1))
-    apart: float = param(0.16, "uneven classes: means that differ from zero-shot less often yield", range=(0, 1))
+    apart: float = param(0.2, "uneven classes: means that differ from zero-shot less often yield", range=(0, 1))
     balanced: bool = param(True, "where one class dominates, trust frequencies more and balance the running mean")
 
     def _init(self, task: Task) -> BayesMeansState:
@@ -96,6 +96,7 @@ class BayesMeans(Method[BayesMeansState]):
             verdict_mass=np.zeros(classes, np.float32),
             differed=PATIENCE * classes * self.apart,
             judged=PATIENCE * classes,
+            witness=None if task.aux_dim is None else Witness(0.0, 0.0),
             next_sweep=self.first_sweep,
             slot=0,
             held=0,
@@ -125,19 +126,19 @@ class BayesMeans(Method[BayesMeansState]):
         bias = self._bias(zero_shot_mass, live.mass, mood)
         parts, reliability = {"zero_shot": zero_shot}, {}
         features = tuple(space.standard(x) for x, space in zip(raw, state.spaces(), strict=True))
-        means, model = np.zeros_like(prior), self._model()
+        means, said, model = np.zeros_like(prior), None, self._model()
         for name, x, sums in zip(("clip", "aux"), features, live.spaces(), strict=False):
             evidence, reliability[name] = model.evidence(x, live, sums.classes, sums.total + x, live.number + 1)
-            evidence *= np.float32(mood.trust)
-            means += evidence
-            parts[name] = softmax(evidence)
+            said, trusted = evidence, np.float32(mood.trust) * evidence
+            means += trusted
+            parts[name] = softmax(trusted)
         scores = softmax(prior - bias + self._doubted(means, mood.trust, len(features), mood))
 
         explain = self._explain(state, sample, int(scores.argmax()), reliability, bias)
         if learn:
             state.zero_shot_mass = zero_shot_mass
             self._follow(state, zero_shot, scores)
-            self._judge(state, zero_shot, prior0 + means / np.float32(mood.need), bias, mood)
+            self._judge(state, prior0, prior0 + means / np.float32(mood.need), said, mood)
             self._keep(state, raw, features, prior, scores, mood)
             self._sweep(state, mood)
         return Prediction(scores, parts, explain)
@@ -150,40 +151,53 @@ class BayesMeans(Method[BayesMeansState]):
         lean = 1 - self.lean * ruled
         ruled *= self.balanced
         free = ramp(1 - (kappa - 0.1) / 0.2)  # of correlation: 1 up to κ = 0.1, 0 from 0.3 on
-        uneven, need = self._needed(state, free)
+        uneven, heard, need = self._needed(state, free)
         lean *= need
+        balance = max(free * ruled, heard * uneven)
         if not self.gradual:
             trust = lean * (1 - 0.5 * ramp((kappa - 0.1) / 0.3))
-            return Mood(kappa, free, trust, 0.0, ruled, free * ruled, uneven, need)
+            return Mood(kappa, free, trust, 0.0, ruled, balance, uneven, need)
         level = max(0.0, kappa - 0.1) / 0.9
         trust = lean * (1 - 0.5 * level)
-        return Mood(kappa, 1 - level, trust, self.doubt * level, ruled, free * ruled, uneven, need)
+        return Mood(kappa, 1 - level, trust, self.doubt * level, ruled, balance, uneven, need)
 
-    def _needed(self, state: BayesMeansState, free: float) -> tuple[float, float]:
-        """Return how uneven the classes are, and how much the class means are needed there.
+    def _needed(self, state: BayesMeansState, free: float) -> tuple[float, float, float]:
+        """Return how uneven the classes are, how far auxiliary features know that, and how much means are needed there.
 
-        A shift makes zero-shot's classes uneven, and class means that see through it make them more even again; where
-        they do not, the stream itself is uneven. There a rare class learns from the errors of frequent ones. Means
-        that seldom differ from zero-shot have little to give, and what they differ in is mostly such an error.
+        A shift makes zero-shot's classes uneven too. Auxiliary features tell the two apart. Where they say nothing:
+        class means that see through a shift make its classes more even again; where they do not, the stream is uneven.
+        There a rare class learns from the errors of frequent ones. Means that seldom differ from zero-shot have little
+        to give, and what they differ in is mostly such an error.
         """
         if not self.apart:
-            return 0.0, 1.0
-        chance = (state.task.classes - 1) / (2 * state.judged)  # by which a sample is more uneven than what it is of
+            return 0.0, 0.0, 1.0
+        classes, witness = state.task.classes, state.witness
+        chance = (classes - 1) / (2 * state.judged)  # by which a sample is more uneven than what it is of
         missing, before = unevenness(state.verdict_mass) - chance, unevenness(state.zero_shot_mass) - chance
-        uneven = free * ramp(10 * missing - 1) * ramp((missing / max(before, 1e-9) - EVENED) / 0.1)
+        enough = ramp(state.seen / (PATIENCE * classes) - 1)
+        real, heard = enough * ramp((missing / max(before, 1e-9) - EVENED) / 0.1), 0.0
+        if witness is not None:
+            heard = witness.weight(state.seen)
+            real += heard * (1 - witness.shift() - real)
+            missing += heard * max(0.0, before - missing)
+        uneven = free * ramp(10 * missing - 1) * real
         share = min(1.0, state.differed / (state.judged * self.apart))
-        return uneven, max(LEAST_NEED, share ** (4 * uneven))
+        return uneven, heard, max(LEAST_NEED, share ** (4 * uneven))
 
-    def _judge(self, state: BayesMeansState, zero_shot: Array, verdict: Array, bias: Array, mood: Mood) -> None:
-        """Count what the class means would say if nothing held them back."""
+    def _judge(self, state: BayesMeansState, zero_shot: Array, verdict: Array, said: Array | None, mood: Mood) -> None:
+        """Count what the class means would say if nothing held them back; hear what the last space's means said."""
         if not self.apart:
             return
-        if mood.uneven:
-            bias = self._bias(state.zero_shot_mass, state.live.mass, mood._replace(uneven=0.0, need=1.0))
-        verdict = verdict - bias
+        held_back, helped = (
+            self._bias(state.zero_shot_mass, state.live.mass, mood._replace(uneven=uneven, need=1.0))
+            for uneven in (0.0, 1.0)
+        )
+        verdict = verdict - held_back
         state.verdict_mass = state.verdict_mass + softmax(verdict)
         state.differed += float(verdict.argmax() != zero_shot.argmax())
         state.judged += 1
+        if state.witness is not None and said is not None and state.seen >= HEARING:
+            state.witness.hear(zero_shot, held_back, helped, said)
 
     def _bias(self, zero_shot_mass: Array, mass: Array, mood: Mood) -> Array:
         """Hold back the classes that zero-shot overrates, help those that are frequent."""
