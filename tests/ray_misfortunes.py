@@ -33,6 +33,15 @@ class Deadly(int):
         die()
 
 
+class DeadlyName(str):
+    """A fingerprint that ends the process that compares with it: an encoder's, before its first chunk."""
+
+    __hash__ = str.__hash__
+
+    def __ne__(self, other: object) -> NoReturn:
+        die()
+
+
 class Slow(int):
     """A batch size that takes its time."""
 
@@ -64,6 +73,7 @@ def main(root: str, scratch: str) -> None:
     good = Work(items, recipe, EACH, 16, clip.fingerprint, aux.fingerprint)
     wrong = {
         "an encoder dies": replace(good, batch=Deadly(16)),
+        "an encoder dies at its start": replace(good, clip=DeadlyName(clip.fingerprint)),
         "a reader dies": replace(good, items=(replace(items[0], read=die), *items[1:])),
         "a reader stumbles": replace(good, items=(replace(items[0], read=stumble), *items[1:])),
         "an encoder stumbles": replace(good, batch=0),

@@ -106,6 +106,10 @@ def test_what_goes_wrong_each_time_ends_in_one_sentence_and_readers_are_held_bac
     told = json.loads(subprocess.run(run, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
     again = "EncoderError: workers died again and again when chunk 0 was to be"
     assert told["an encoder dies"].startswith(f"{again} encoded. Perhaps the memory ran out")
+    loading = (
+        "EncoderError: workers died again and again when the encoders were to be loaded. Perhaps the memory ran out"
+    )
+    assert told["an encoder dies at its start"].startswith(loading)
     assert told["a reader dies"].startswith(f"{again} read. Perhaps the memory ran out")
     assert told["a reader stumbles"] == "EncoderError: a worker cannot encode: ZeroDivisionError('one over none')."
     assert told["an encoder stumbles"].startswith("EncoderError: a worker cannot encode: ZeroDivisionError(")

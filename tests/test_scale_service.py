@@ -1,18 +1,36 @@
-"""`cosmic serve --engine ray`: the answers of one machine, though a stream's worker is killed between two of them."""
+"""`cosmic serve --engine ray`: the answers of one machine, though a worker or the front is killed between two."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ray_processes import workers
-from serving import CLASSES, Running, features, photograph, samples, served, wanted
+from serving import CLASSES, Running, features, photograph, samples, served, until, wanted
+
+from cosmic_tta.client import Client, ServiceError
 
 pytestmark = [pytest.mark.scale, pytest.mark.usefixtures("ray_here")]
+
+
+def kill_front(server: int) -> None:
+    """Kill the front, and wait for Ray Serve to start it anew."""
+    (front,) = workers(server, "ServeReplica:cosmic-tta:")
+    os.kill(front, signal.SIGKILL)
+    until(lambda: workers(server, "ServeReplica:cosmic-tta:") not in ([], [front]), 90)
+
+
+def answers(client: Client) -> bool:
+    try:
+        return bool(client._json("GET", "/v1/streams/s"))
+    except (OSError, ServiceError):
+        return False
 
 
 def test_the_service_answers_as_on_one_machine_though_a_worker_is_killed(tmp_path: Path) -> None:
@@ -36,10 +54,13 @@ def test_the_service_answers_as_on_one_machine_though_a_worker_is_killed(tmp_pat
             if number in (10, 20):
                 (holder,) = workers(server.process.pid, "Holder")
                 os.kill(holder, signal.SIGKILL)
+            if number == 15:
+                kill_front(server.process.pid)
+                until(lambda: answers(there), 90)
             told.append(there._json("POST", "/v1/streams/s/predict", {"features": [one]})["predictions"])
         assert told == expected
         there.create("p", CLASSES)
-        assert workers(server.process.pid, "ServeReplica"), "pictures are not encoded by replicas"
+        assert workers(server.process.pid, "ServeReplica:cosmic-tta-clip"), "pictures are not encoded by replicas"
         for picture, before in zip(pictures, seen, strict=True):
             answer = json.loads(there._request("POST", "/v1/streams/p/predict", picture, "image/png"))["predictions"]
             assert answer == before
@@ -53,3 +74,13 @@ def test_the_service_answers_as_on_one_machine_though_a_worker_is_killed(tmp_pat
         server.stop(90)
     with served(tmp_path / "there") as client:  # and one machine goes on from there
         assert client.get("/v1/streams/s").json()["number"] == len(given) + 1
+
+
+def test_encoders_get_replicas_as_their_queue_grows() -> None:
+    script = Path(__file__).with_name("ray_queue.py")
+    done = subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True)
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["before"] == 1
+    assert told["most"] >= 3
+    assert told["asked"] > 12
+    assert told["equal"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -82,17 +82,16 @@ def serve(
     Fetcher(settings)  # a host that is none is told now
     bound = listening(host, port)
     try:
-        with ExitStack() as stack:
-            load = None
-            if remote:
-                from cosmic_tta.scale.serving import joined
+        named = f"[{host}]" if ":" in host else host
+        started = partial(say, f"Serving the streams in {data} at http://{named}:{bound.getsockname()[1]}")
+        if remote:
+            from cosmic_tta.scale import serving
 
-                store, load = stack.enter_context(joined(data, address))
-            else:
-                store = Store(data, task_with_tower)
-            named = f"[{host}]" if ":" in host else host
-            say(f"Serving the streams in {data} at http://{named}:{bound.getsockname()[1]}")
-            run(store, settings, bound, log=log, load=load)
+            serving.run(data.absolute(), settings, bound, address, started, log=log)
+        else:
+            store = Store(data, task_with_tower)
+            started()
+            run(store, settings, bound, log=log)
     finally:
         bound.close()
 

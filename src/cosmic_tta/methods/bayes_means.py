@@ -23,6 +23,7 @@ from cosmic_tta.tally import Space, Tally, heaviest
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
 PATIENCE = 5.0  # samples a class before anything is made of what the class means do to zero-shot's answers
+ENOUGH = 3.0  # samples a class before their numbers say anything, where auxiliary features do not
 LEAST_NEED = 0.02  # of their trust, that the class means always keep
 EVENED = 0.82  # class means under a shift make zero-shot's classes more even than this; in an uneven stream they do not
 
@@ -174,7 +175,7 @@ class BayesMeans(Method[BayesMeansState]):
         classes, witness = state.task.classes, state.witness
         chance = (classes - 1) / (2 * state.judged)  # by which a sample is more uneven than what it is of
         missing, before = unevenness(state.verdict_mass) - chance, unevenness(state.zero_shot_mass) - chance
-        enough = ramp(state.seen / (PATIENCE * classes) - 1)
+        enough = ramp(state.seen / (ENOUGH * classes) - 1)  # fewer fall unevenly by chance
         real, heard = enough * ramp((missing / max(before, 1e-9) - EVENED) / 0.1), 0.0
         if witness is not None:
             heard = witness.weight(state.seen)

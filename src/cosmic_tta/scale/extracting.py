@@ -45,7 +45,7 @@ class Place:
 
 
 class Attempts:
-    """How often each chunk was begun. Ray Data itself would try for ever what kills its worker each time."""
+    """How often each thing was begun. Ray Data itself would try for ever what kills its worker each time."""
 
     def __init__(self) -> None:
         self._begun = Counter[tuple[str, int]]()
@@ -55,6 +55,10 @@ class Attempts:
         self._begun[stage, number] += 1
         return self._begun[stage, number]
 
+    def end(self, stage: str, number: int) -> None:
+        """It is done: attempts are counted anew."""
+        self._begun[stage, number] = 0
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -62,12 +66,21 @@ class Shared:
 
     work: Any  # reference to a Work
     attempts: Any  # handle of the Attempts
+    actors: int  # that encode
 
     def begin(self, stage: str, number: int) -> Work:
         """Return what is to be done, unless this chunk has cost too many workers."""
         if ray.get(self.attempts.begin.remote(stage, number)) > 1 + RETRIES:
             raise EncoderError(f"workers died again and again when chunk {number} was to be {stage}. {ADVICE}")
         return _taken(self.work)
+
+    def load(self, encoders: tuple[str, str | None, str, str]) -> tuple[Encoder, Encoder | None]:
+        """Load both encoders, unless that has cost too many workers with no success between."""
+        if ray.get(self.attempts.begin.remote("loaded", 0)) > self.actors * (1 + RETRIES):
+            raise EncoderError(f"workers died again and again when the encoders were to be loaded. {ADVICE}")
+        loaded = _loaded(*encoders, _taken(self.work))
+        ray.get(self.attempts.end.remote("loaded", 0))
+        return loaded
 
 
 def read(row: Row, *, shared: Shared) -> Row:
@@ -87,7 +100,7 @@ class Encoding:
 
     def __init__(self, encoders: tuple[str, str | None, str, str], shared: Shared) -> None:
         self._shared = shared
-        self._encoders = _outcome(lambda: _loaded(*encoders, _taken(shared.work)))
+        self._encoders = _outcome(lambda: shared.load(encoders))
         self._ended: float | None = None
 
     def __call__(self, row: Row) -> Row:
@@ -126,7 +139,7 @@ class OnRay:
         count = min(self._actors or _pool(device), len(numbers))
         reader, encoder = _places(device, count)
         attempts = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Attempts).remote()
-        shared = Shared(ray.put(work), attempts)
+        shared = Shared(ray.put(work), attempts, count)
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         rows = ray.data.from_items([{NUMBER: number} for number in numbers], override_num_blocks=len(numbers))
         _settle(rows.context, AHEAD * count * _bytes(work))

@@ -1,13 +1,17 @@
-"""The service on Ray: its streams in actors, its encoders in replicas of Ray Serve that follow the queue.
+"""The service on Ray Serve: behind its HTTP proxy one front, the streams in actors, the encoders in replicas.
 
-The application in front is the one of a single machine, with its gate, its lanes and its bounds. Ray Serve's own HTTP
-proxy is not used: a stream's requests must come in one order, which one front keeps.
+The front is the application of a single machine, with its gate, its lanes and its bounds. There is one replica of it,
+because a stream's requests must come in one order; when it dies, Ray Serve starts it anew, and it finds its streams.
+Encoders have as many replicas as their queue needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,33 +20,98 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.encoders import ClipEncoder, Encoder, Tokens, make_clip, make_encoder
-from cosmic_tta.errors import EncoderError
+from cosmic_tta.errors import EncoderError, InputError
 from cosmic_tta.scale.cluster import cluster, cores, graphics
 from cosmic_tta.scale.streaming import DistantSession
-from cosmic_tta.service.encoding import Load, load_here
+from cosmic_tta.service.app import make_app
+from cosmic_tta.service.encoding import load_here
+from cosmic_tta.service.running import DRAIN, KEEP_ALIVE
+from cosmic_tta.service.settings import Settings
 from cosmic_tta.store import Store
 from cosmic_tta.towers import task_with_tower
 
 TARGET = 2  # batches that a replica has in hand; when there are more, another replica is started
 SECONDS = 60.0  # that a batch may take
+FRONT = "cosmic-tta"
+BUSY = 4096  # requests that the front has in hand; its gate and its lanes say what becomes of them
 
 
-@contextmanager
-def joined(data: Path, address: str | None = None) -> Iterator[tuple[Store, Load]]:
-    """Be connected to a cluster; give a store whose sessions live there, and what loads encoders there."""
+def run(
+    data: Path, settings: Settings, bound: socket.socket, address: str | None, started: Callable[[], None], *, log: bool
+) -> None:
+    """Serve until the process is told to end; what is under way is finished first.
+
+    Args:
+        data: where streams are kept, as every machine of the cluster sees it.
+        settings: the bounds of the server.
+        bound: the address to listen on; Ray Serve's proxy takes its place.
+        address: of a cluster that runs; none: one of this machine, which ends with us.
+        started: called when requests can come.
+        log: let Ray Serve log each request.
+    """
     from ray import serve
 
+    told = threading.Event()
+    host, port = bound.getsockname()[:2]
     with cluster(address):
-        serve.start(http_options={"location": "NoServer"})
+        for asked in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(asked, lambda *_: told.set())
+        logging.getLogger("ray.serve").setLevel(logging.ERROR)
+        bound.close()
+        serve.start(
+            http_options={"host": host, "port": port, "keep_alive_timeout_s": KEEP_ALIVE},
+            logging_config={"log_level": "INFO" if log else "WARNING", "enable_access_log": log},
+        )
+        if FRONT in serve.status().applications:
+            raise InputError("this cluster serves streams already; end that server first, or use another cluster.")
         try:
-            yield Store(data, task_with_tower, DistantSession), load_there
+            serve.run(front(data, settings), name=FRONT, route_prefix="/")
+            _require_proxy(host, port)
+            started()
+            told.wait()
         finally:
-            serve.shutdown()
+            serve.delete(FRONT)
+            if address is not None:  # others may have applications on this cluster
+                for name in serve.status().applications:
+                    if name.startswith(f"{FRONT}-"):
+                        serve.delete(name)
+
+
+def _require_proxy(host: str, port: int) -> None:
+    """Make sure that the proxy listens where it was told: one that ran before us keeps its address."""
+    try:
+        socket.create_connection((host, port), timeout=10).close()
+    except OSError as error:
+        raise InputError(
+            f"Ray Serve was started on this cluster before, and does not listen at {host}:{port}; give its --host and "
+            "--port, or end it with `serve shutdown`."
+        ) from error
+
+
+def front(data: Path, settings: Settings) -> Any:
+    """Return the application that Ray Serve runs; its streams' sessions are opened in workers."""
+    from ray import serve
+
+    def build() -> Any:
+        return make_app(Store(data, task_with_tower, DistantSession), settings, load_there)
+
+    made: Any = serve.deployment(
+        name=FRONT,
+        num_replicas=1,
+        max_ongoing_requests=BUSY,
+        graceful_shutdown_timeout_s=DRAIN,
+        ray_actor_options={"num_cpus": 0},
+    )(serve.ingress(build)())
+    return made.bind()
 
 
 def load_there(name: str, kind: str, threads: int | None) -> Encoder:
-    """Load an encoder here, for its texts and measures, and in replicas, for its pictures."""
+    """Load an encoder here, for its texts and measures, and in replicas, for its pictures.
+
+    Replicas that a front before this one has started go on.
+    """
     from ray import serve
+    from ray.serve.exceptions import RayServeException
 
     here = load_here(name, kind, threads)
     most = max(1, graphics() or cores())
@@ -53,12 +122,16 @@ def load_there(name: str, kind: str, threads: int | None) -> Encoder:
         max_ongoing_requests=2 * TARGET,
         ray_actor_options={"num_cpus": 1, "num_gpus": 1 if graphics() else 0},
     )(Replica)
-    title = f"encoder-{kind}-{blake2b(name.encode(), digest_size=6).hexdigest()}"
+    same = blake2b(f"{name} {threads} {here.fingerprint}".encode(), digest_size=6).hexdigest()
+    title = f"{FRONT}-{kind}-{same}"
     bound = deployment.bind(name, kind, threads, here.fingerprint)
     try:
-        handle = serve.run(bound, name=title, route_prefix=None)
-    except RuntimeError as error:
-        raise EncoderError(f"{name}: no worker of the cluster can load it: {error}") from error
+        handle = serve.get_app_handle(title)
+    except RayServeException:
+        try:
+            handle = serve.run(bound, name=title, route_prefix=None)
+        except RuntimeError as error:
+            raise EncoderError(f"{name}: no worker of the cluster can load it: {error}") from error
     made = ReplicatedClip if isinstance(here, ClipEncoder) else ReplicatedEncoder
     return made(here, handle, most * TARGET)
 

@@ -15,7 +15,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cosmic_tta.errors import InputError
 from cosmic_tta.service.app import make_app
-from cosmic_tta.service.encoding import Load
 from cosmic_tta.service.refusals import Refused, told
 from cosmic_tta.service.settings import Settings
 from cosmic_tta.store import Store
@@ -102,10 +101,10 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
-def run(store: Store, settings: Settings, bound: socket.socket, *, log: bool = False, load: Load | None = None) -> None:
+def run(store: Store, settings: Settings, bound: socket.socket, *, log: bool = False) -> None:
     """Serve until the process is told to end; what is under way is finished first."""
     protocol: Any = type("Protocol", (PatientProtocol,), {"head_seconds": settings.head_seconds})
-    app = make_app(store, settings, load)
+    app = make_app(store, settings)
     config = uvicorn.Config(
         app,
         http=protocol,
