@@ -139,7 +139,7 @@ class BayesMeans(Method[BayesMeansState]):
         if learn:
             state.zero_shot_mass = zero_shot_mass
             self._follow(state, zero_shot, scores)
-            self._judge(state, prior0, prior0 + means / np.float32(mood.need), said, mood)
+            self._judge(state, prior0, prior0 + means / np.float32(mood.need), bias, said, mood)
             self._keep(state, raw, features, prior, scores, mood)
             self._sweep(state, mood)
         return Prediction(scores, parts, explain)
@@ -185,19 +185,20 @@ class BayesMeans(Method[BayesMeansState]):
         share = min(1.0, state.differed / (state.judged * self.apart))
         return uneven, heard, max(LEAST_NEED, share ** (4 * uneven))
 
-    def _judge(self, state: BayesMeansState, zero_shot: Array, verdict: Array, said: Array | None, mood: Mood) -> None:
+    def _judge(
+        self, state: BayesMeansState, zero_shot: Array, verdict: Array, bias: Array, said: Array | None, mood: Mood
+    ) -> None:
         """Count what the class means would say if nothing held them back; hear what the last space's means said."""
         if not self.apart:
             return
-        held_back, helped = (
-            self._bias(state.zero_shot_mass, state.live.mass, mood._replace(uneven=uneven, need=1.0))
-            for uneven in (0.0, 1.0)
-        )
+        masses = state.zero_shot_mass, state.live.mass
+        held_back = self._bias(*masses, mood._replace(uneven=0.0, need=1.0)) if mood.uneven else bias
         verdict = verdict - held_back
         state.verdict_mass = state.verdict_mass + softmax(verdict)
         state.differed += float(verdict.argmax() != zero_shot.argmax())
         state.judged += 1
         if state.witness is not None and said is not None and state.seen >= HEARING:
+            helped = self._bias(*masses, mood._replace(uneven=1.0, need=1.0))
             state.witness.hear(zero_shot, held_back, helped, said)
 
     def _bias(self, zero_shot_mass: Array, mass: Array, mood: Mood) -> Array:
