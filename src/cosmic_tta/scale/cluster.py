@@ -47,7 +47,7 @@ def cluster(address: str | None = None, *, cores: int | None = None, memory: int
         at = "on this machine" if address is None else f"at {address!r}"
         raise InputError(
             f"no Ray cluster {at}: {str(error).splitlines()[0] if str(error) else error!r} "
-            "Start one with `ray start --head`, or leave out --address. If it asks for a token, set RAY_AUTH_MODE=token."
+            "Start one with `ray start --head`, or leave out --address; if it asks for a token: RAY_AUTH_MODE=token."
         ) from error
     try:
         yield
