@@ -65,7 +65,7 @@ def browser() -> Iterator[Any]:
 def ray_here() -> None:
     """Ray, installed and able to start a cluster of this machine; where it is not, the test says so and skips."""
     pytest.importorskip("ray", reason="ray is not installed")
-    code = "import ray; ray.init(num_cpus=1, include_dashboard=False); ray.get(ray.remote(lambda: 1).remote())"
+    code = "import ray; ray.init('local', num_cpus=1, include_dashboard=False); ray.get(ray.remote(lambda: 1).remote())"
     try:
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
     except subprocess.TimeoutExpired:

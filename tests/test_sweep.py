@@ -23,8 +23,8 @@ from cosmic_tta.grid import read_grid
 from cosmic_tta.jobs import Job, fingerprint, open_pack, run_job, stored
 from cosmic_tta.oracle import ORACLE_GRID, oracle_fusion, oracle_surface, weighted_hits
 from cosmic_tta.packs import FeaturePack
-from cosmic_tta.report import from_json, merge
-from cosmic_tta.sweep import sweep
+from cosmic_tta.report import Report, from_json, merge
+from cosmic_tta.sweep import Engine, sweep
 from cosmic_tta.synthetic import superclass_pack
 
 pytestmark = pytest.mark.pathless
@@ -255,11 +255,29 @@ def test_a_digest_names_contents_not_places(folder: Path) -> None:
 
 def test_reports_of_several_machines_merge(folder: Path) -> None:
     jobs = read_grid(folder / "grid.toml").jobs()
-    reports = [run_job(job) for job in jobs]
-    other = [replace(report, ms_per_sample=9.0) for report in reports[2:5]]
-    assert merge(reports[:4], other, reports[4:]) == [*reports[:4], other[2], *reports[5:]]
+    reports = {job.digest: run_job(job) for job in jobs}
+    here, there = dict(list(reports.items())[:4]), dict(list(reports.items())[2:])
+    slower = {digest: replace(report, ms_per_sample=9.0) for digest, report in there.items()}
+    merged = merge(here, slower)
+    assert list(merged) == list(reports)
+    assert merged == slower | here
+    digest = jobs[1].digest
     with pytest.raises(InputError, match="contradict each other"):
-        merge(reports, [replace(reports[1], metrics=reports[1].metrics | {"acc1": 0.123})])
+        merge(reports, {digest: replace(reports[digest], metrics=reports[digest].metrics | {"acc1": 0.123})})
+
+
+def test_a_job_that_an_engine_answers_twice_counts_once_and_must_agree(folder: Path, tmp_path: Path) -> None:
+    jobs = read_grid(folder / "grid.toml").jobs()[:3]
+    reports = {job: run_job(job) for job in jobs}
+
+    def twice(changed: Report) -> Engine:
+        return lambda todo, *_: iter([*((job, reports[job]) for job in todo), (jobs[0], changed)])
+
+    slower = replace(reports[jobs[0]], ms_per_sample=9.0)
+    assert sweep(jobs, tmp_path, engine=twice(slower)).reports == list(reports.values())
+    wrong = replace(slower, metrics=slower.metrics | {"acc1": 0.123})
+    with pytest.raises(InputError, match="contradict each other"):
+        sweep(jobs, tmp_path, engine=twice(wrong))
 
 
 def test_an_oracle_is_at_least_as_good_as_what_it_searches(pack: FeaturePack) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -97,25 +97,20 @@ def from_json(text: str) -> list[Report]:
         raise InputError(f"this is no list of reports: {error}") from error
 
 
-def merge(*collections: Iterable[Report]) -> list[Report]:
-    """Put reports of several machines together: what was run twice counts once, in the order of first appearance.
+def merge(*collections: Mapping[str, Report]) -> dict[str, Report]:
+    """Put results together that several runs or machines made, by their jobs' digests: what was run twice counts once.
 
-    Two reports are of the same job if pack, method, preset, parameters, order, auxiliary kind, seed and number of
-    images agree. Their metrics must then agree too, to within rounding; times may differ.
+    The order is that of first appearance. Two reports of one job must agree in their metrics, to within rounding;
+    their times may differ.
     """
     merged: dict[str, Report] = {}
-    for report in (report for collection in collections for report in collection):
-        known = merged.setdefault(_identity(report), report)
+    for digest, report in (item for collection in collections for item in collection.items()):
+        known = merged.setdefault(digest, report)
         if set(known.metrics) != set(report.metrics) or any(
             abs(known.metrics[name] - value) > SAME for name, value in report.metrics.items()
         ):
             raise InputError(
                 f"two reports of {report.title} on {report.pack}, {report.order}, seed {report.seed} contradict each "
-                f"other: {known.metrics} and {report.metrics}. Were the packs or the versions different?"
+                f"other: {known.metrics} and {report.metrics}. Were they made by different versions or machines?"
             )
-    return list(merged.values())
-
-
-def _identity(report: Report) -> str:
-    told = {name: getattr(report, name) for name in ("pack", "method", "preset", "params", "order", "aux", "seed", "n")}
-    return json.dumps(told, sort_keys=True)
+    return merged

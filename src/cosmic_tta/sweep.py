@@ -15,7 +15,7 @@ from typing import Any
 
 from cosmic_tta.errors import CosmicError, InputError
 from cosmic_tta.jobs import Job, run_and_store, stored
-from cosmic_tta.report import Report
+from cosmic_tta.report import Report, merge
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 Watch = Callable[[int, int, str], None]
@@ -60,16 +60,13 @@ def sweep(
     An interrupt ends the workers and leaves what is done. A job that fails costs only itself.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    done: dict[str, Report] = {}
     digests = {job: job.digest for job in jobs}
-    for job in jobs:
-        report = stored(job, folder, samples=samples)
-        if report is not None:
-            done[digests[job]] = report
-    result = Swept(skipped=len(done))
-    todo = [job for job in jobs if digests[job] not in done]
-    watch(len(done), len(jobs), "")
-    count = len(done)
+    found = {digests[job]: report for job in jobs if (report := stored(job, folder, samples=samples)) is not None}
+    made: list[dict[str, Report]] = []
+    result = Swept(skipped=len(found))
+    todo = [job for job in jobs if digests[job] not in found]
+    watch(len(found), len(jobs), "")
+    count = len(found)
     if engine is not None:
         results = engine(todo, folder, samples)
     else:
@@ -77,10 +74,11 @@ def sweep(
     for job, outcome in results:
         count += 1
         if isinstance(outcome, Report):
-            done[digests[job]] = outcome
+            made.append({digests[job]: outcome})
         else:
             result.failures.append((job, outcome))
         watch(count, len(jobs), str(job))
+    done = merge(found, *made)
     result.reports = [done[digests[job]] for job in jobs if digests[job] in done]
     return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ import ray
 from cosmic_tta.errors import InputError
 from cosmic_tta.sweep import THREADS, available_cores
 
+PATIENCE = 10.0  # seconds until who should listen has answered
+TRIES = 2  # to speak with a cluster whose port is open
 RETRIES = 3  # of what was under way in a worker that died
 ONE_THREAD: dict[str, Any] = {"env_vars": dict.fromkeys(THREADS, "1")}
 
@@ -37,6 +40,9 @@ def cluster(address: str | None = None, *, cores: int | None = None, memory: int
     if address is None:
         quiet |= {"num_cpus": cores or available_cores(), "include_dashboard": False, "object_store_memory": memory}
         quiet["address"] = "local"
+    else:
+        _require_listener(address)
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", str(TRIES))  # else twenty, of half a minute each
     try:
         ended = signal.getsignal(signal.SIGTERM)
         with _hushed():
@@ -53,6 +59,20 @@ def cluster(address: str | None = None, *, cores: int | None = None, memory: int
         yield
     finally:
         ray.shutdown()
+
+
+def _require_listener(address: str) -> None:
+    """Refuse at once an address where nobody listens; Ray would try on for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # `auto`, or a form that Ray knows and we do not
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"no Ray cluster at {address!r}: nobody listens there ({error}). `ray start --head` tells the address of "
+            "the cluster that it starts; without --address one of this machine is used."
+        ) from error
 
 
 @contextmanager
