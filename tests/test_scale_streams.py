@@ -108,7 +108,8 @@ def test_twenty_streams_outlive_a_node(nodes: Any, tmp_path: Path) -> None:
 
 
 def test_a_step_whose_answer_was_lost_is_answered_again_and_not_done_twice(nodes: Any, tmp_path: Path) -> None:
-    from cosmic_tta.scale.streaming import DistantSession, answered_before
+    from cosmic_tta.scale.holding import answered_before
+    from cosmic_tta.scale.streaming import DistantSession
 
     session = create(tmp_path, 0, DistantSession)
     samples = own_samples(0)

@@ -8,15 +8,18 @@ Encoders have as many replicas as their queue needs.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import ray
 from numpy.typing import NDArray
 
 from cosmic_tta.encoders import ClipEncoder, Encoder, Tokens, make_clip, make_encoder
@@ -32,6 +35,7 @@ from cosmic_tta.towers import task_with_tower
 
 TARGET = 2  # batches that a replica has in hand; when there are more, another replica is started
 SECONDS = 60.0  # that a batch may take
+SLOW = 30.0  # seconds until Ray Serve's proxy listens, on a busy machine
 FRONT = "cosmic-tta"
 BUSY = 4096  # requests that the front has in hand; its gate and its lanes say what becomes of them
 
@@ -51,6 +55,7 @@ def run(
     """
     from ray import serve
 
+    os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", str(SLOW))  # else five, few for a busy machine
     told = threading.Event()
     host, port = bound.getsockname()[:2]
     with cluster(address):
@@ -58,10 +63,14 @@ def run(
             signal.signal(asked, lambda *_: told.set())
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
         bound.close()
-        serve.start(
-            http_options={"host": host, "port": port, "keep_alive_timeout_s": KEEP_ALIVE},
-            logging_config={"log_level": "INFO" if log else "WARNING", "enable_access_log": log},
-        )
+        how: dict[str, Any] = {
+            "http_options": {"host": host, "port": port, "keep_alive_timeout_s": KEEP_ALIVE},
+            "logging_config": {"log_level": "INFO" if log else "WARNING", "enable_access_log": log},
+        }
+        try:
+            serve.start(**how)
+        except (ray.exceptions.ActorDiedError, TimeoutError):  # a proxy was too slow; Ray Serve starts another
+            serve.start(**how)
         if FRONT in serve.status().applications:
             raise InputError("this cluster serves streams already; end that server first, or use another cluster.")
         try:
@@ -79,13 +88,18 @@ def run(
 
 def _require_proxy(host: str, port: int) -> None:
     """Make sure that the proxy listens where it was told: one that ran before us keeps its address."""
-    try:
-        socket.create_connection((host, port), timeout=10).close()
-    except OSError as error:
-        raise InputError(
-            f"Ray Serve was started on this cluster before, and does not listen at {host}:{port}; give its --host and "
-            "--port, or end it with `serve shutdown`."
-        ) from error
+    until = time.monotonic() + SLOW
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=10).close()
+            return
+        except OSError as error:
+            if time.monotonic() > until:
+                raise InputError(
+                    f"Ray Serve was started on this cluster before, and does not listen at {host}:{port}; give its "
+                    "--host and --port, or end it with `serve shutdown`."
+                ) from error
+        time.sleep(0.5)
 
 
 def front(data: Path, settings: Settings) -> Any:
