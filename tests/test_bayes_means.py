@@ -21,7 +21,9 @@ from cosmic_tta.streams import make_stream
 from cosmic_tta.synthetic import superclass_pack
 
 # As first found: nothing leaves, a sweep is done at once, and none of the later guards.
-PLAIN = BayesMeans(items_per_class=0, rows_per_step=0, proof=0, gradual=False, doubt=0, lean=0, apart=0, balanced=False)
+PLAIN = BayesMeans(
+    items_per_class=0, rows_per_step=0, proof=0, gradual=False, doubt=0, lean=0, apart=0, unsure=0, balanced=False
+)
 PACKS = ("whurs19-rn50", "whurs19-vitb32")
 
 
@@ -95,7 +97,7 @@ def test_no_step_labels_more_than_its_share_and_every_sample_counts_once(
     items: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack = superclass_pack(1, images=500, dim=16, aux_dim=8, views=1, superclasses=3, members=2)
-    watched = Watched(BayesMeans(items_per_class=items, rows_per_step=rows, remember=1), pack, monkeypatch)
+    watched = Watched(BayesMeans(items_per_class=items, rows_per_step=rows, remember=1, unsure=0), pack, monkeypatch)
     assert max(watched.rows) <= rows
     assert sum(watched.rows) > 200
     assert watched.sweeps >= 3
@@ -163,7 +165,7 @@ def test_the_first_answer_is_zero_shot(pack: FeaturePack) -> None:
 
 
 def test_why_tells_reliability_counts_bias_and_the_samples_that_weigh_most(pack: FeaturePack) -> None:
-    method = BayesMeans(items_per_class=2, remember=1)
+    method = BayesMeans(items_per_class=2, remember=1, unsure=0)
     state = method.init(pack.task())
     answers = [method.step(state, pack.sample(i)) for i in range(len(pack))]
     why = answers[-1].why
@@ -222,7 +224,36 @@ def test_a_shift_is_told_from_an_uneven_stream(shared: Path) -> None:
             assert isinstance(last.state, means.BayesMeansState)
             uneven[order] = method._mood(last.state).uneven
         assert uneven["shuffle"] == 0, aux
-        assert uneven["long-tailed"] > 0.7, aux
+        assert uneven["long-tailed"] > 0.6, aux
+
+
+def test_what_zero_shot_is_less_sure_of_than_of_most_teaches_less(pack: FeaturePack) -> None:
+    method = BayesMeans(apart=0)  # an uneven stream would let all teach alike
+    state = method.init(pack.task())
+    taught = []
+    for number in range(15):  # before the first sweep, which counts anew
+        before = float(state.live.mass.sum())
+        usual = method._mood(state).sure
+        prediction = method.step(state, pack.sample(number))
+        taught.append((float(prediction.parts["zero_shot"].max()), usual, float(state.live.mass.sum()) - before))
+    assert taught[0][2] == pytest.approx(1, abs=1e-4)
+    assert min(gained for *_, gained in taught) < 0.9
+    for sure, usual, gained in taught[1:]:
+        assert gained == pytest.approx(min(1, sure / usual) ** method.unsure, abs=1e-3)
+
+
+def test_a_picture_that_is_shown_again_teaches_nothing(pack: FeaturePack) -> None:
+    once, often = BayesMeans().init(pack.task()), BayesMeans().init(pack.task())
+    for number in range(12):
+        for _ in range(1 + number % 3):
+            BayesMeans().step(often, pack.sample(number))
+        BayesMeans().step(once, pack.sample(number))
+    assert often.seen == 24
+    assert np.count_nonzero(often.sure) == 12
+    for name in ("zero_shot_mass", "verdict_mass", "recent"):
+        assert np.allclose(getattr(often, name), getattr(once, name), atol=0.1), name
+    assert (often.trials, often.judged) == (once.trials, once.judged)
+    assert float(often.live.mass.sum()) == pytest.approx(float(once.live.mass.sum()), abs=0.3)
 
 
 @pytest.mark.pathless

@@ -25,6 +25,7 @@ class BayesMeansState(State):
     aux: Space | None
     prior: Array  # [M, K] log-probability of each kept sample before any class mean spoke
     label: Array  # [M / 16, K, 16] its soft self-label z; sixteen samples' lie together class by class, to be read so
+    sure: Array  # [M] zero-shot's highest probability of each; 0 of one that was shown again
     live: Tally  # of all samples
     frozen: Tally  # of those that left the ring
     reference: Tally  # of a sweep's last whole pass
@@ -58,6 +59,8 @@ class BayesMeansState(State):
             raise SnapshotError("the saved ring of samples contradicts itself; the file is damaged.")
         if len(self.label) != blocks(len(self.prior)):
             raise SnapshotError("the saved state has samples without a label; the file is damaged.")
+        if not (np.isfinite(self.sure).all() and (self.sure >= 0).all() and (self.sure <= 1.001).all()):
+            raise SnapshotError("the saved state is surer of samples than one can be; the file is damaged.")
         if not 0 <= self.differed <= self.judged:
             raise SnapshotError("the saved state has counted what cannot be; the file is damaged.")
         if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept and self.trials > 0 and abs(self.odds) <= 30):
@@ -102,7 +105,7 @@ def carry(state: BayesMeansState, carried: BayesMeansState, places: Ints, *, gro
         carried.reference, carried.draft = state.reference.carried(places, task), state.draft.carried(places, task)
         carried.clip_likelihood = state.clip_likelihood.carried(places)
         carried.aux_likelihood = None if state.aux_likelihood is None else state.aux_likelihood.carried(places)
-        carried.prior = np.ascontiguousarray(state.prior[:, places])
+        carried.prior, carried.sure = np.ascontiguousarray(state.prior[:, places]), state.sure.copy()
         carried.label = np.ascontiguousarray(state.label[:, places])
         return False
     _carry_ring(state, carried, places, labels, growing=growing)
@@ -124,6 +127,7 @@ def _carry_ring(
     # What a stream's course said of a sample stays; what zero-shot says is of the classes that there are now.
     course = by_place((state.prior[order] - np.log(before + np.float32(1e-30))).T, places).T
     prior = np.log(zero_shot + np.float32(1e-30)) + course
+    sure = np.where(state.sure[order] > 0, zero_shot.max(axis=1), np.float32(0))
     carried.zero_shot_mass[new] = carried.verdict_mass[new] = zero_shot.sum(axis=0)[new]
     carried.prior_mass[new] = softmax(prior).sum(axis=0)[new] if len(prior) else 0
     total = carried.recent.sum()
@@ -135,7 +139,7 @@ def _carry_ring(
     if gone:  # of a smaller ring: they go on counting, frozen
         left = tuple(space.standard(space.kept[order[:gone]]) for space in carried.spaces())
         carried.frozen.settle()
-        carried.frozen.add(as_float32(label[:gone]), left, np.ones(gone, np.float32))
+        carried.frozen.add(as_float32(label[:gone] * (sure[:gone, None] > 0)), left, np.ones(gone, np.float32))
     stays = order[gone:]
     carried.held = len(stays)
     carried.slot = carried.held if growing else carried.held % room
@@ -145,6 +149,8 @@ def _carry_ring(
         space.kept = kept
     carried.prior = np.zeros((room, task.classes), np.float32)
     carried.prior[: len(stays)] = prior[gone:]
+    carried.sure = np.zeros(room, np.float32)
+    carried.sure[: len(stays)] = sure[gone:]
     carried.label = np.zeros((blocks(room), task.classes, BLOCK), np.float32)
     rows = np.arange(len(stays))
     carried.label[rows // BLOCK, :, rows % BLOCK] = label[gone:]
@@ -168,5 +174,6 @@ def grow(state: BayesMeansState) -> None:
             space.kept = np.concatenate([space.kept, np.zeros((room, space.kept.shape[1]), np.float32)])
         classes = state.prior.shape[1]
         state.prior = np.concatenate([state.prior, np.zeros((room, classes), np.float32)])
+        state.sure = np.concatenate([state.sure, np.zeros(room, np.float32)])
         more = np.zeros((blocks(len(state.prior)) - len(state.label), classes, BLOCK), np.float32)
         state.label = np.concatenate([state.label, more])

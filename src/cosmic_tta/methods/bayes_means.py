@@ -22,9 +22,10 @@ from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.tally import Space, Tally, heaviest
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
-PATIENCE = 5.0  # samples a class before anything is made of what the class means do to zero-shot's answers
+PATIENCE = 2.0  # samples a class before anything is made of what the class means do to zero-shot's answers
 ENOUGH = 3.0  # samples a class before their numbers say anything, where auxiliary features do not
 LEAST_NEED = 0.02  # of their trust, that the class means always keep
+AGAIN = 0.999  # cosine from which a sample is the one before it, shown again
 EVENED = 0.82  # class means under a shift make zero-shot's classes more even than this; in an uneven stream they do not
 
 
@@ -39,6 +40,7 @@ class Mood(NamedTuple):
     balance: float  # how much a frequent class is kept from ruling the mean, from 0 to 1
     uneven: float  # how uneven the classes of the stream are, from 0 to 1
     need: float  # how much the class means are needed there, from 1 down
+    sure: float  # how sure zero-shot is of a sample, in the mean; 0 before the first
 
 
 @final
@@ -69,6 +71,7 @@ class BayesMeans(Method[BayesMeansState]):
     doubt: float = param(0.5, "most doubt of what a class has learned in a correlated stream", range=(0, 0.99))
     lean: float = param(0.5, "how far the class means yield where one class dominates", range=(0, 1))
     apart: float = param(0.2, "uneven classes: means that differ from zero-shot less often yield", range=(0, 1))
+    unsure: float = param(1.5, "how fast a sample counts less, the less sure zero-shot is of it", range=(0, LARGE))
     balanced: bool = param(True, "where one class dominates, trust frequencies more and balance the running mean")
 
     def _init(self, task: Task) -> BayesMeansState:
@@ -81,6 +84,7 @@ class BayesMeans(Method[BayesMeansState]):
             aux=None if task.aux_dim is None else Space.empty(items, task.aux_dim),
             prior=np.zeros((items, classes), np.float32),
             label=np.zeros((blocks(items), classes, BLOCK), np.float32),
+            sure=np.zeros(items, np.float32),
             live=Tally.empty(task),
             frozen=Tally.empty(task),
             reference=Tally.empty(task),
@@ -137,10 +141,12 @@ class BayesMeans(Method[BayesMeansState]):
 
         explain = self._explain(state, sample, int(scores.argmax()), reliability, bias)
         if learn:
-            state.zero_shot_mass = zero_shot_mass
-            self._follow(state, zero_shot, scores)
-            self._judge(state, prior0, prior0 + means / np.float32(mood.need), bias, said, mood)
-            self._keep(state, raw, features, prior, scores, mood)
+            again = state.held > 0 and float(state.clip.kept[state.slot - 1] @ sample.plain) > AGAIN
+            if not again:  # or what was just seen would say it twice
+                state.zero_shot_mass = zero_shot_mass
+                self._follow(state, zero_shot, scores)
+                self._judge(state, prior0, prior0 + means / np.float32(mood.need), bias, said, mood)
+            self._keep(state, raw, features, prior, scores, 0.0 if again else float(zero_shot.max()), mood)
             self._sweep(state, mood)
         return Prediction(scores, parts, explain)
 
@@ -155,12 +161,14 @@ class BayesMeans(Method[BayesMeansState]):
         uneven, heard, need = self._needed(state, free)
         lean *= need
         balance = max(free * ruled, heard * uneven)
+        kept = state.sure[: state.held]
+        sure = float(kept.sum()) / max(int(np.count_nonzero(kept)), 1)
         if not self.gradual:
             trust = lean * (1 - 0.5 * ramp((kappa - 0.1) / 0.3))
-            return Mood(kappa, free, trust, 0.0, ruled, balance, uneven, need)
+            return Mood(kappa, free, trust, 0.0, ruled, balance, uneven, need, sure)
         level = max(0.0, kappa - 0.1) / 0.9
         trust = lean * (1 - 0.5 * level)
-        return Mood(kappa, 1 - level, trust, self.doubt * level, ruled, balance, uneven, need)
+        return Mood(kappa, 1 - level, trust, self.doubt * level, ruled, balance, uneven, need, sure)
 
     def _needed(self, state: BayesMeansState, free: float) -> tuple[float, float, float]:
         """Return how uneven the classes are, how far auxiliary features know that, and how much means are needed there.
@@ -220,6 +228,17 @@ class BayesMeans(Method[BayesMeansState]):
         share = np.minimum(1, mass.mean() / np.maximum(mass, np.float32(1e-9)))  # [K]
         return as_float32(1 - mood.balance * (1 - labels @ share))
 
+    def _counted(self, sure: Array, labels: Array, mood: Mood) -> Array:
+        """Return labels [B, K] of samples by how much they teach: less if zero-shot is less sure of them than of most.
+
+        Such a sample may be of no class that we know, and would move the mean of one. In a correlated stream the
+        recent mix knows more than zero-shot; in an uneven one rare classes need what they get. A sample that was shown
+        again teaches nothing.
+        """
+        yields = mood.ease * (1 - mood.uneven)
+        usual = np.minimum(1, sure / np.float32(max(mood.sure, 1e-9))) ** np.float32(self.unsure)  # [B]
+        return labels * as_float32(np.where(sure > 0, 1 - yields * (1 - usual), 0))[:, None]
+
     def _model(self) -> Model:
         return Model(self.sharpness, self.mean_prior, self.balanced)
 
@@ -253,6 +272,7 @@ class BayesMeans(Method[BayesMeansState]):
         features: tuple[Array, ...],
         prior: Array,
         label: Array,
+        sure: float,
         mood: Mood,
     ) -> None:
         """Count the sample in and put it into the ring; what it pushes out goes on counting, frozen."""
@@ -266,21 +286,24 @@ class BayesMeans(Method[BayesMeansState]):
             old = as_float32(state.label[slot // BLOCK, :, slot % BLOCK])[None]
             weight = self._weights(mass, old, mood)
             left = tuple(space.drafted(space.kept[slot])[None] for space in state.spaces())
-            state.frozen.add_late(old, left, weight)
+            counted = self._counted(state.sure[slot : slot + 1], old, mood)
+            state.frozen.add_late(counted, left, weight)
             if state.sweep != IDLE and not passed:
-                state.draft.add_late(old, left, weight)
+                state.draft.add_late(counted, left, weight)
         weight = self._weights(mass, label[None], mood)
         for space, x in zip(state.spaces(), raw, strict=True):
             space.keep(slot, x, float(weight[0]))
         state.moment0 += float(weight[0])
         state.held += not full
         state.slot = (slot + 1) % len(state.prior) if self.items_per_class else state.held
-        state.prior[slot], state.label[slot // BLOCK, :, slot % BLOCK] = prior, label
+        state.prior[slot], state.sure[slot] = prior, sure
+        state.label[slot // BLOCK, :, slot % BLOCK] = label
         state.prior_mass = state.prior_mass + softmax(prior)
-        state.live.add(label[None], tuple(x[None] for x in features), weight)
+        counted = self._counted(state.sure[slot : slot + 1], label[None], mood)
+        state.live.add(counted, tuple(x[None] for x in features), weight)
         if passed:
             drafted = tuple(space.drafted(x)[None] for x, space in zip(raw, state.spaces(), strict=True))
-            state.draft.add_late(label[None], drafted, weight)
+            state.draft.add_late(counted, drafted, weight)
 
     def _sweep(self, state: BayesMeansState, mood: Mood) -> None:
         """Go on with the sweep under way, or begin one when it is time: so many rows, then enough for this step."""
@@ -318,7 +341,8 @@ class BayesMeans(Method[BayesMeansState]):
                 likelihood.add(x, sums.classes, reference.mass, trust, means)
             score += self._doubted(means, trust, len(features), mood)
         label = softmax(score)
-        state.draft.add(label, features, self._weights(mass, label, mood))
+        counted = self._counted(state.sure[rows], label, mood)
+        state.draft.add(counted, features, self._weights(mass, label, mood))
         if state.sweep == IDLE - 1:
             slots = np.arange(rows.start, rows.stop)
             state.label[slots // BLOCK, :, slots % BLOCK] = label
@@ -344,7 +368,7 @@ class BayesMeans(Method[BayesMeansState]):
     ) -> Callable[[], Explanation]:
         # The state goes on changing: what the explanation needs of it is copied now.
         names, kept = state.task.class_names, state.held
-        weight = state.label[: blocks(kept), answer].ravel()[:kept]
+        weight = state.label[: blocks(kept), answer].ravel()[:kept] * (state.sure[:kept] > 0)
         slots = heaviest(weight, 8)
         newest = state.seen - 1 - (state.slot - 1 - slots) % max(len(state.prior), 1)
         near = weight[slots] * (state.clip.kept[slots] @ sample.plain)
