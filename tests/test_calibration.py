@@ -93,5 +93,5 @@ def test_it_is_left_out_if_not_asked_for(pack: FeaturePack) -> None:
 def test_fitted_probabilities_are_more_honest_on_real_features(shared: Path, name: str, encoder: str) -> None:
     pack = FeaturePack.open(shared / "packs" / f"whurs19-{encoder}")
     metrics = [score(make_method(name), pack, seed=seed).report.metrics for seed in range(3)]
-    said = np.mean([one["ece"] for one in metrics])
+    said = float(np.mean([one["ece"] for one in metrics]))
     assert np.mean([one["ece_fitted"] for one in metrics]) < max(said, 0.01)  # below one point there is nothing to mend
