@@ -8,7 +8,6 @@ import time
 
 import numpy as np
 from numpy.typing import NDArray
-from ray import serve
 
 from cosmic_tta.encoders import make_clip
 from cosmic_tta.scale import serving
@@ -27,11 +26,15 @@ class Slow(serving.Replica):
 
 def running() -> int:
     """Replicas of the encoder that run now."""
+    from ray import serve
+
     deployments = [one for app in serve.status().applications.values() for one in app.deployments.values()]
     return sum(int(one.replica_states.get("RUNNING", 0)) for one in deployments)
 
 
 def main() -> None:
+    from ray import serve
+
     serving.Replica = Slow  # type: ignore[misc]
     with cluster(cores=4):
         serve.start(http_options={"location": "NoServer"})
