@@ -170,11 +170,13 @@ class ReplicatedEncoder:
     def __init__(self, here: Any, handle: Any, at_once: int) -> None:
         self.name, self.dim, self.preprocessing = here.name, here.dim, here.preprocessing
         self.fingerprint, self.at_once = here.fingerprint, at_once
-        self._here, self._handle = here, handle
+        # The method is asked for once, here: several threads that ask a handle for the first time get a router each,
+        # all of one name, and their reports of the queue to Ray Serve cover one another.
+        self._here, self._encode = here, handle.encode
 
     def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Encode a batch in whichever replica has the shorter queue."""
-        rows: NDArray[np.float32] = self._handle.encode.remote(pixels).result(timeout_s=SECONDS)
+        rows: NDArray[np.float32] = self._encode.remote(pixels).result(timeout_s=SECONDS)
         return rows
 
     def tokens(self, pixels: NDArray[np.uint8]) -> Tokens:
