@@ -22,7 +22,16 @@ from cosmic_tta.synthetic import superclass_pack
 
 # As first found: nothing leaves, a sweep is done at once, and none of the later guards.
 PLAIN = BayesMeans(
-    items_per_class=0, rows_per_step=0, proof=0, gradual=False, doubt=0, lean=0, apart=0, unsure=0, balanced=False
+    items_per_class=0,
+    rows_per_step=0,
+    mean_prior=10,
+    proof=0,
+    gradual=False,
+    doubt=0,
+    lean=0,
+    apart=0,
+    unsure=0,
+    balanced=False,
 )
 PACKS = ("whurs19-rn50", "whurs19-vitb32")
 
@@ -301,3 +310,12 @@ def test_samples_without_a_label_are_refused(pack: FeaturePack) -> None:
 def test_constants_of_the_module_are_what_the_document_says() -> None:
     assert bayes_means.ANNEALING == (0.0, 0.3, 0.6, 1.0)
     assert len(bayes_means.ANNEALING) == means.IDLE
+
+
+def test_a_witness_says_how_much_of_a_class_it_knows() -> None:
+    assert Witness(0.0, 0.0).known(0, 10) == 0.5
+    assert Witness(0.0, 0.0).known(HEARING, 10) == 0.5
+    told = (0.3 * 600 - 0.5 * HEARING) * np.log(10)
+    assert Witness(float(told), 0.0).known(600, 10) == pytest.approx(0.3)
+    assert Witness(-1e6, 0.0).known(600, 10) > 0
+    assert Witness(1e6, 0.0).known(600, 1) == 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
+from math import exp, log
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,11 @@ class Witness:
     def weight(self, number: int) -> float:
         """How much it counts after so many samples: in full at first, later if it has told a tenth of a nat of each."""
         return max(ramp(10 * self.told / max(number, 1)), ramp(3 - number / HEARING))
+
+    def known(self, number: int, classes: int) -> float:
+        """Which share of a class zero-shot foretells of auxiliary features, after so many samples; a half at first."""
+        told = self.told / log(max(classes, 2)) + 0.5 * HEARING  # in classes
+        return min(max(told / max(number, HEARING), 0.05), 1.0)
 
     def shift(self) -> float:
         """How much it speaks for a shift: from a gain of 2 % of what it told on, in full from 4 % on."""

@@ -62,7 +62,7 @@ class BayesMeans(Method[BayesMeansState]):
     first_sweep: int = param(20, "samples before the first sweep", range=(1, LARGE))
     sweep_ratio: float = param(1.25, "growth of the stream from one sweep to the next", range=(1, LARGE))
     variance_prior: float = param(20.0, "samples' worth of shrinkage of each dimension's variance", range=(0, LARGE))
-    mean_prior: float = param(10.0, "samples' worth of shrinkage of the running mean", range=(0, LARGE))
+    mean_prior: float = param(5.0, "samples' worth of shrinkage of the running mean", range=(0, LARGE))
     zero_shot_pull: float = param(0.5, "most that a class which zero-shot overrates is held back", range=(0, LARGE))
     frequency_pull: float = param(0.5, "how far a class is helped by being frequent", range=(0, LARGE))
     temporal: bool = param(True, "use the recent class mix when the stream turns out to be correlated")
@@ -176,7 +176,7 @@ class BayesMeans(Method[BayesMeansState]):
         A shift makes zero-shot's classes uneven too. Auxiliary features tell the two apart. Where they say nothing:
         class means that see through a shift make its classes more even again; where they do not, the stream is uneven.
         There a rare class learns from the errors of frequent ones. Means that seldom differ from zero-shot have little
-        to give, and what they differ in is mostly such an error.
+        to give, and what they differ in is mostly such an error: the more so, the less auxiliary features know.
         """
         if not self.apart:
             return 0.0, 0.0, 1.0
@@ -184,14 +184,15 @@ class BayesMeans(Method[BayesMeansState]):
         chance = (classes - 1) / (2 * state.judged)  # by which a sample is more uneven than what it is of
         missing, before = unevenness(state.verdict_mass) - chance, unevenness(state.zero_shot_mass) - chance
         enough = ramp(state.seen / (ENOUGH * classes) - 1)  # fewer fall unevenly by chance
-        real, heard = enough * ramp((missing / max(before, 1e-9) - EVENED) / 0.1), 0.0
+        real, heard, known = enough * ramp((missing / max(before, 1e-9) - EVENED) / 0.1), 0.0, 0.5
         if witness is not None:
             heard = witness.weight(state.seen)
+            known += heard * (witness.known(state.seen, classes) - known)
             real += heard * (1 - witness.shift() - real)
             missing += heard * max(0.0, before - missing)
         uneven = free * ramp(10 * missing - 1) * real
         share = min(1.0, state.differed / (state.judged * self.apart))
-        return uneven, heard, max(LEAST_NEED, share ** (4 * uneven))
+        return uneven, heard, max(LEAST_NEED, share ** (2 / known * uneven))
 
     def _judge(
         self, state: BayesMeansState, zero_shot: Array, verdict: Array, bias: Array, said: Array | None, mood: Mood
