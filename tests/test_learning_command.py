@@ -20,13 +20,16 @@ from cosmic_tta.bench_data import Settings
 from cosmic_tta.classifier import Classifier
 from cosmic_tta.cli import main
 from cosmic_tta.corruptions import Corruption
+from cosmic_tta.datasets.embedded import photographs
 from cosmic_tta.demo import shifted_pack
 from cosmic_tta.domains import part
 from cosmic_tta.encoders import diffusion
 from cosmic_tta.errors import EncoderError, InputError, PictureError
+from cosmic_tta.experiments.embedded import embedded_drawn, embedded_views
 from cosmic_tta.generation import draw_views
 from cosmic_tta.methods.difftpt import alike
 from cosmic_tta.packs import FeaturePack
+from cosmic_tta.pictures import open_picture
 from cosmic_tta.views import DrawnViews, Views
 
 
@@ -188,6 +191,27 @@ def test_a_pipeline_of_diffusers_draws_from_a_seed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(diffusion, "find_spec", lambda _: None)
     with pytest.raises(EncoderError, match=r"pip install 'cosmic-tta\[diffusion\]'"):
         diffusion.load("some/model")
+
+
+def test_the_embedded_drawer_varies_a_picture_and_needs_no_torch() -> None:
+    photograph = open_picture(photographs().items[0].read())
+    pen = diffusion.load(diffusion.MINI)
+    views = [np.asarray(view, np.float32) for view in pen(photograph, 3, 7)]
+    again = [np.asarray(view, np.float32) for view in pen(photograph, 3, 7)]
+    plain = np.asarray(photograph, np.float32)
+    assert all((one == two).all() for one, two in zip(views, again, strict=True))
+    assert all(0 < np.abs(view - plain).mean() < 20 for view in views)  # of 255; a white noise of that size has 60
+    assert (views[0] != views[1]).any()
+    assert pen(photograph.resize((90, 40)), 1, 0)[0].size == photograph.size
+
+
+def test_the_stream_of_the_paper_s_tables_has_drawn_views() -> None:
+    pack = embedded_drawn(3, 2)
+    assert pack.clip.shape[:2] == (3, 18)
+    assert (pack.clip[:, :16] == embedded_views(3).clip).all()
+    near = np.einsum("nvd,nd->nv", pack.clip, pack.clip[:, 0])
+    assert near[:, 16:].min() > 0.5  # variations of the picture, not of another
+    assert near[:, 16:].max() < 1
 
 
 def test_of_drawn_views_those_like_the_picture_stay() -> None:

@@ -185,10 +185,12 @@ def test_rows_of_the_paper_run_where_they_can(
     monkeypatch.setattr(context_module, "embedded_shots", lambda: drawn(support.support(), 2, 0))
     lesson = {name: checkpoints.read(folder / f"{name}.safetensors") for name in ("coop", "tip_adapter_f")}
     monkeypatch.setattr(context_module, "embedded_lesson", lesson.get)
+    made = {"drawn views": {"folder": "mini:drawer", "count": 1}}
+    monkeypatch.setattr(context_module, "embedded_drawn", lambda: replace(stream, made=made))
     without = ("cocoop", "tda", "dmn", "cosmic", "bayes_means")
     outcome = run_experiment("table-cd", Context(seeds=(0,), limit=5, without=without))
     ours = {row[1]: row[2] for row in outcome.tables[0].rows}
-    assert all(ours[title] for title in ("CLIP", "CoOp", "Tip-Adapter", "Tip-Adapter-F", "TPT"))
+    assert all(ours[title] for title in ("CLIP", "CoOp", "Tip-Adapter", "Tip-Adapter-F", "TPT", "DiffTPT"))
     assert any("the other 400" in note for note in outcome.notes)
 
 

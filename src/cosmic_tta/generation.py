@@ -40,14 +40,19 @@ def draw_views(
         if len(files) < count:
             picture = open_picture(item.read(), max_pixels=MAX_PIXELS)
             picture = picture if shift is None else shift(picture, item.key)
-            key = blake2b(f"{seed}\n{item.key}".encode("utf-8", "surrogateescape"), digest_size=4).digest()
-            made = draw(picture, count, int.from_bytes(key, "little"))
+            made = draw(picture, count, seed_of(item.key, seed))
             if len(made) != count:
                 raise PictureError(f"the model drew {len(made)} views of {item.key!r}; {count} were asked for.")
             _write(views.place(item.key), made)
             drawn += 1
         watch(place + 1, len(dataset), "")
     return drawn
+
+
+def seed_of(key: str, seed: int = 0) -> int:
+    """Return the seed of a picture's views."""
+    digest = blake2b(f"{seed}\n{key}".encode("utf-8", "surrogateescape"), digest_size=4).digest()
+    return int.from_bytes(digest, "little")
 
 
 def _write(folder: Path, pictures: list[Image.Image]) -> None:

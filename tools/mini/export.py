@@ -1,4 +1,6 @@
-"""Write the trained mini pair and its photographs into the package: `python tools/mini/export.py --data … --trained …`.
+"""Write the trained mini models and their photographs into the package.
+
+`python tools/mini/export.py --data FOLDER --trained FOLDER [--only clip|dino|drawer|photographs]`
 
 Weights are kept in half precision and computed in float32. The photographs are the first 200 test pictures of each
 class, tiled into one PNG in the order of the test set.
@@ -16,6 +18,7 @@ import onnx
 import photographs
 import torch
 import words
+from drawer import Drawer
 from networks import ImageTower
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
@@ -23,10 +26,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from train import Clip, Dino
 
+from cosmic_tta.encoders.mini_drawer import GRAPH
 from cosmic_tta.encoders.onnx import FORMAT, HEAD, IMAGE, TEXT, fingerprint_of
 from cosmic_tta.preprocessing import Preprocessing
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "cosmic_tta" / "mini"
+PARTS = ("clip", "dino", "drawer", "photographs")
 EACH, COLUMNS = 200, 50
 HALVED = 512  # a smaller array is not worth it
 OPSET = 20
@@ -60,15 +65,16 @@ class Sentences(nn.Module):
         return functional.normalize(self.tower(ids), dim=-1)
 
 
-def write_graph(tower: nn.Module, example: Tensor, file: Path, given: str, names: list[str]) -> None:
+def write_graph(tower: nn.Module, file: Path, given: dict[str, Tensor], names: list[str]) -> None:
+    batch = torch.export.Dim("batch", min=1, max=65_536)
     program = torch.onnx.export(
         tower.eval(),
-        (example,),
+        tuple(given.values()),
         dynamo=True,
         opset_version=OPSET,
-        input_names=[given],
+        input_names=list(given),
         output_names=names,
-        dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=65_536)},),
+        dynamic_shapes=tuple({0: batch} for _ in given),
         verbose=False,
     )
     if program is None:
@@ -99,10 +105,10 @@ def write_encoder(folder: Path, model: Clip | Dino) -> None:
     clip = model if isinstance(model, Clip) else None
     example = torch.zeros(2, 32, 32, 3, dtype=torch.uint8)
     tower = Pixels(model.image, project=clip is not None)
-    write_graph(tower, example, folder / IMAGE, "pixels", ["features", "patches"])
+    write_graph(tower, folder / IMAGE, {"pixels": example}, ["features", "patches"])
     text = None
     if clip is not None:
-        write_graph(Sentences(clip.text), words.plain(clip.known)[:2], folder / TEXT, "ids", ["features"])
+        write_graph(Sentences(clip.text), folder / TEXT, {"ids": words.plain(clip.known)[:2]}, ["features"])
         told = {"words": words.vocabulary(), "classes": list(photographs.CLASSES)}
         (folder / "words.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
         text = {"tokenizer": "words", "context": words.LONGEST, "pad": 0}
@@ -118,6 +124,13 @@ def write_encoder(folder: Path, model: Clip | Dino) -> None:
         "source": {"name": f"tools/mini/train.py {'clip' if clip else 'dino'}", "torch": torch.__version__},
     }
     (folder / HEAD).write_text(json.dumps(head, indent=1), encoding="utf-8")
+
+
+def write_drawer(folder: Path, model: Drawer) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    given = {"noisy": torch.zeros(2, 3, 32, 32), "far": torch.zeros(2)}
+    write_graph(model, folder / GRAPH, given, ["velocity"])
 
 
 def write_photographs(folder: Path, data: Path) -> None:
@@ -137,11 +150,19 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--trained", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=PACKAGE)
+    parser.add_argument("--only", choices=PARTS)
     given = parser.parse_args()
+    parts = PARTS if given.only is None else (given.only,)
     for kind, model in (("clip", Clip()), ("dino", Dino())):
-        model.load_state_dict(torch.load(given.trained / f"{kind}.pt", weights_only=True)["model"])
-        write_encoder(given.out / kind, model.eval())
-    write_photographs(given.out, given.data)
+        if kind in parts:
+            model.load_state_dict(torch.load(given.trained / f"{kind}.pt", weights_only=True)["model"])
+            write_encoder(given.out / kind, model.eval())
+    if "drawer" in parts:
+        drawer = Drawer()
+        drawer.load_state_dict(torch.load(given.trained / "drawer.pt", weights_only=True)["mean"])
+        write_drawer(given.out / "drawer", drawer)
+    if "photographs" in parts:
+        write_photographs(given.out, given.data)
     size = sum(file.stat().st_size for file in given.out.rglob("*") if file.is_file())
     print(f"{given.out}: {size / 1e6:.1f} MB")
 

@@ -18,7 +18,9 @@ from cosmic_tta.terminal import counter, say
 def draw(
     source: Annotated[str, typer.Argument(help="The pictures, as `cosmic extract` takes them.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the views are kept.")],
-    model: Annotated[str, typer.Option(help="A pipeline of diffusers that varies a picture.")] = diffusion.EXAMPLE,
+    model: Annotated[
+        str, typer.Option(help="A pipeline of diffusers that varies a picture; or mini:drawer.")
+    ] = diffusion.EXAMPLE,
     count: Annotated[int, typer.Option(help="Views of each picture.")] = 16,
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the published data sets lie.")] = None,
     split: Annotated[str, typer.Option(help="train, val or test, where the source has such.")] = "test",

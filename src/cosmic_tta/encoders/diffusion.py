@@ -1,4 +1,4 @@
-"""Views of a picture that a diffusion model draws, through the package diffusers."""
+"""Views of a picture that a diffusion model draws: one of the package diffusers, or the small embedded one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import Any
 from PIL import Image
 
 from cosmic_tta.encoders.base import Options
+from cosmic_tta.encoders.mini_drawer import MiniDrawer
 from cosmic_tta.errors import EncoderError
 
 INSTALL = "pip install 'cosmic-tta[diffusion]', in a clone -e '.[diffusion]'"
 EXAMPLE = "stabilityai/stable-diffusion-2-1-unclip-small"  # draws variations of a picture, without a sentence
+MINI = "mini:drawer"
 Draw = Callable[[Image.Image, int, int], list[Image.Image]]  # a picture, how many, a seed
 
 
 def load(name: str, device: str = "auto") -> Draw:
-    """Load a pipeline that takes a picture and gives variations of it, from the hub's cache or a folder."""
+    """Load what takes a picture and gives variations of it: `mini:drawer`, or a pipeline by its name or folder."""
+    if name == MINI:
+        return MiniDrawer()
     missing = [package for package in ("torch", "diffusers") if find_spec(package) is None]
     if missing:
         raise EncoderError(f"drawing views needs {' and '.join(missing)}, not installed: {INSTALL}.")

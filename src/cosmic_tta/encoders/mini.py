@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 MODELS = ("clip", "dino")
 
 
-def folder(name: str) -> Path:
+def home(name: str) -> Path:
     """Return where an embedded model lies."""
+    return Path(str(files("cosmic_tta"))) / "mini" / name
+
+
+def folder(name: str) -> Path:
+    """Return where one of the pair lies."""
     if name not in MODELS:
         raise unknown_name("embedded model", name, MODELS)
-    return Path(str(files("cosmic_tta"))) / "mini" / name
+    return home(name)
 
 
 def load_prompts(name: str, _: str | None) -> tuple[PromptBody, Wording]:

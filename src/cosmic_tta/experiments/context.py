@@ -10,7 +10,7 @@ from cosmic_tta.checkpoints import refuse_own_shots
 from cosmic_tta.core import Method, Support
 from cosmic_tta.errors import CosmicError, InputError
 from cosmic_tta.evaluate import Run, score
-from cosmic_tta.experiments.embedded import STREAM, embedded_lesson, embedded_pack, embedded_shots
+from cosmic_tta.experiments.embedded import STREAM, embedded_drawn, embedded_lesson, embedded_pack, embedded_shots
 from cosmic_tta.methods import make_method, split_name
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.prompt_learning import Learned
@@ -80,7 +80,7 @@ class Context:
             return "left out"
         if name in COMPARING and pack.clip.shape[1] == 1:
             return "learns from several views of an image, and the pack has one: cosmic extract --views 64"
-        if name == "difftpt" and not drawn_views(pack):
+        if name == "difftpt" and not drawn_views(pack) and not self._leaves_shots(pack):
             return "needs views that a diffusion model drew: cosmic draw-views, then cosmic extract --views-from"
         try:
             self.prepared(spec, pack)
@@ -98,6 +98,7 @@ class Context:
             refuse_own_shots(learned, pack)
             given["checkpoint"] = learned
         if kind.name == "difftpt":
+            pack = pack if drawn_views(pack) else embedded_drawn()
             parameters = {"generated": drawn_views(pack)} | parameters
         method = make_method(spec, **parameters, **given)
         if wants_tower(method):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosmic_tta.core import Support
 from cosmic_tta.corruptions import Corruption
 from cosmic_tta.datasets.embedded import photographs
 from cosmic_tta.demo import BATCH, shifted_pack
 from cosmic_tta.domains import part
-from cosmic_tta.encoders import make_clip
+from cosmic_tta.encoders import Encoder, diffusion, make_clip
+from cosmic_tta.generation import seed_of
 from cosmic_tta.methods import METHODS
 from cosmic_tta.packs import FeaturePack
 from cosmic_tta.pictures import open_picture
@@ -25,6 +28,7 @@ IMAGES = 2000  # all of them
 STREAM = 1600  # the stream beside which few-shot methods run; their shots are of the others
 SHOTS = 16  # of each class
 VIEWS = 16  # of that stream
+DRAWN = 8  # more that the small diffusion model drew, for DiffTPT alone
 RATES = {"coop": 0.3, "cocoop": 0.05}  # the small tower's logits and gradients are a twentieth of CLIP's
 VIEWED = (
     "The embedded photographs have the size that their encoder reads, so a view is the photograph moved by some "
@@ -47,13 +51,10 @@ def embedded_views(images: int = STREAM, views: int = VIEWS, shift: Corruption =
     for item in photographs().items[:images]:
         picture = shift(open_picture(item.read()), item.key)
         rows.append(drawn_views.of(picture, item.key, clip.preprocessing))
-    pixels = np.stack(rows)  # [N, V, height, width, 3]
-    flat = pixels.reshape(-1, *pixels.shape[2:])
-    features = np.concatenate([clip.encode(flat[start : start + BATCH]) for start in range(0, len(flat), BATCH)])
     return FeaturePack(
         name=f"{plain.name}, {views} views",
         class_names=plain.class_names,
-        clip=features.reshape(images, views, -1),
+        clip=_encoded(clip, np.stack(rows)),
         text=plain.text,
         aux=plain.aux,
         labels=plain.labels,
@@ -62,6 +63,25 @@ def embedded_views(images: int = STREAM, views: int = VIEWS, shift: Corruption =
         aux_model=plain.aux_model,
         source=plain.source,
     )
+
+
+@cache
+def embedded_drawn(images: int = STREAM, drawn_each: int = DRAWN, shift: Corruption = SHIFT) -> FeaturePack:
+    """Return the stream with several views, and behind them some that the small diffusion model drew."""
+    plain, clip, draw = embedded_views(images, shift=shift), make_clip("mini:clip"), diffusion.load(diffusion.MINI)
+    rows = []
+    for item in photographs().items[:images]:
+        drawn_now = draw(shift(open_picture(item.read()), item.key), drawn_each, seed_of(item.key))
+        rows.append(np.stack([clip.preprocessing.pixels(picture) for picture in drawn_now]))
+    made = {"drawn views": {"folder": diffusion.MINI, "count": drawn_each}}
+    return replace(plain, clip=np.concatenate([plain.clip, _encoded(clip, np.stack(rows))], axis=1), made=made)
+
+
+def _encoded(clip: Encoder, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Encode views [N, V, height, width, 3]."""
+    flat = pixels.reshape(-1, *pixels.shape[2:])
+    features = np.concatenate([clip.encode(flat[start : start + BATCH]) for start in range(0, len(flat), BATCH)])
+    return features.reshape(*pixels.shape[:2], -1)
 
 
 @cache
