@@ -20,7 +20,7 @@ from cosmic_tta.packs import FeaturePack
 from cosmic_tta.tally import Space, Tally
 
 MOST = 4096  # images that are labelled together; of more, so many are drawn
-MODEL = Model(sharpness=10, mean_prior=10, balanced=True)  # as in bayes_means
+MODEL = Model(sharpness=10, mean_prior=10, balanced=True)  # as bayes_means was first found
 VARIANCE_PRIOR = 20  # as there
 FEW, ENOUGH = 20, 50  # directions in which images of a class differ: up to few, nothing is fitted; from enough, all
 TRUST = (0.3, 0.6, 1.0, 1.0)  # in the class means, pass after pass
