@@ -139,6 +139,8 @@ def test_folders_that_cannot_be_loaded(tmp_path: Path) -> None:
         open_source(tmp_path / "nowhere" / "at" / "all")
     with pytest.raises(UnknownNameError, match="unknown file, folder or data set 'dttd': did you mean 'dtd'"):
         open_source("dttd")
+    with pytest.raises(UnknownNameError, match="unknown file, folder or data set 'mini:': did you mean 'mini'"):
+        open_source("mini:")
     with pytest.raises(DatasetError, match="'dtd' is a published data set: say which folder it lies under"):
         open_source("dtd")
     write(tmp_path / "x.pdf", "x")

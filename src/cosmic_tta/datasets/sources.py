@@ -92,7 +92,7 @@ def open_source(
     if find(text) is not None:
         raise DatasetError(f"{text!r} is a published data set: say which folder it lies under (root, --root).")
     if len(path.parts) == 1 and not path.suffix:
-        raise unknown_name("file, folder or data set", text, CATALOGUE)
+        raise unknown_name("file, folder or data set", text, (EMBEDDED, *CATALOGUE))
     raise DatasetError(
         f"there is no {text!r}; give a folder, a table, shards, or the name of a data set with its root."
     )
