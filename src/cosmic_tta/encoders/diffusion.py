@@ -9,7 +9,6 @@ from typing import Any
 from PIL import Image
 
 from cosmic_tta.encoders.base import Options
-from cosmic_tta.encoders.mini_drawer import MiniDrawer
 from cosmic_tta.errors import EncoderError
 
 INSTALL = "pip install 'cosmic-tta[diffusion]', in a clone -e '.[diffusion]'"
@@ -21,6 +20,8 @@ Draw = Callable[[Image.Image, int, int], list[Image.Image]]  # a picture, how ma
 def load(name: str, device: str = "auto") -> Draw:
     """Load what takes a picture and gives variations of it: `mini:drawer`, or a pipeline by its name or folder."""
     if name == MINI:
+        from cosmic_tta.encoders.mini_drawer import MiniDrawer
+
         return MiniDrawer()
     missing = [package for package in ("torch", "diffusers") if find_spec(package) is None]
     if missing:
