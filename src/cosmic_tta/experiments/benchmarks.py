@@ -11,7 +11,7 @@ from cosmic_tta.charts import Cell, Chart, Outcome, Series, Table, slug
 from cosmic_tta.datasets.catalogue import CATALOGUE
 from cosmic_tta.datasets.catalogue import published as data_set
 from cosmic_tta.experiments.context import Context
-from cosmic_tta.experiments.embedded import IMAGES, SHOTS, STREAM, VIEWED, embedded_views
+from cosmic_tta.experiments.embedded import DRAWN, IMAGES, SHOTS, STREAM, VIEWED, embedded_views
 from cosmic_tta.experiments.measures import LABEL_FREE, Spread, accuracy, compact, oracle_accuracy
 from cosmic_tta.experiments.published import contradictions, data, figure, pair, where
 from cosmic_tta.packs import FeaturePack
@@ -47,7 +47,8 @@ CLIPS = {"RN50": "clip-resnet:RN50.pt", "ViT-B/16": "hf:openai/clip-vit-base-pat
 AUX = "hf:facebook/dinov2-large"
 BESIDE = (
     f"The stream is the first {STREAM:,} embedded photographs; CoOp, CoCoOp, Tip-Adapter and Tip-Adapter-F had "
-    f"{SHOTS} labelled shots of each class from the other {IMAGES - STREAM}, under the same shift; the others none."
+    f"{SHOTS} labelled shots of each class from the other {IMAGES - STREAM}, under the same shift; the others none. "
+    f"DiffTPT had {DRAWN} views more, drawn by the embedded diffusion model, which is no large one."
 )
 ABSENT = "not run; missing, below, says why"
 COLUMNS = ("data set", "method", "ours", "ours, gain", "ours, oracle", "published", "published oracle", "remark")
