@@ -24,7 +24,7 @@ from cosmic_tta.datasets.embedded import photographs
 from cosmic_tta.demo import shifted_pack
 from cosmic_tta.domains import part
 from cosmic_tta.encoders import diffusion
-from cosmic_tta.errors import EncoderError, InputError, PictureError
+from cosmic_tta.errors import EncoderError, InputError, PictureError, UnknownNameError
 from cosmic_tta.experiments.embedded import embedded_drawn, embedded_views
 from cosmic_tta.generation import draw_views
 from cosmic_tta.methods.difftpt import alike
@@ -203,6 +203,8 @@ def test_the_embedded_drawer_varies_a_picture_and_needs_no_torch() -> None:
     assert all(0 < np.abs(view - plain).mean() < 20 for view in views)  # of 255; a white noise of that size has 60
     assert (views[0] != views[1]).any()
     assert pen(photograph.resize((90, 40)), 1, 0)[0].size == photograph.size
+    with pytest.raises(UnknownNameError, match="did you mean 'mini:drawer'"):
+        diffusion.load("mini:drawr")
 
 
 def test_the_stream_of_the_paper_s_tables_has_drawn_views() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 
 from cosmic_tta.encoders.base import Options
-from cosmic_tta.errors import EncoderError
+from cosmic_tta.errors import EncoderError, unknown_name
 
 INSTALL = "pip install 'cosmic-tta[diffusion]', in a clone -e '.[diffusion]'"
 EXAMPLE = "stabilityai/stable-diffusion-2-1-unclip-small"  # draws variations of a picture, without a sentence
@@ -23,6 +23,8 @@ def load(name: str, device: str = "auto") -> Draw:
         from cosmic_tta.encoders.mini_drawer import MiniDrawer
 
         return MiniDrawer()
+    if name.startswith("mini:"):
+        raise unknown_name("embedded model that draws", name, (MINI,))
     missing = [package for package in ("torch", "diffusers") if find_spec(package) is None]
     if missing:
         raise EncoderError(f"drawing views needs {' and '.join(missing)}, not installed: {INSTALL}.")
