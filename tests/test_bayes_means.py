@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmic_tta import BayesMeans, Sample, Task, ZeroShot, means
-from cosmic_tta.balance import HEARING, Witness
 from cosmic_tta.errors import SnapshotError
 from cosmic_tta.evaluate import replay, score
 from cosmic_tta.methods import bayes_means
@@ -144,7 +143,7 @@ def test_the_evidence_is_the_posterior_predictive_likelihood() -> None:
     tally.add(labels, (rows,), np.ones(12, np.float32))
     x = unit(as_float32(rng.standard_normal(8)))
     nothing = np.zeros(8, np.float32)  # no running mean to take away
-    evidence, rho = method._model().evidence(x, tally, tally.clip.classes, nothing, 12)
+    evidence, rho = method._model().evidence(x, tally.mass, tally.square, tally.clip.classes, nothing, 12)
     for k in range(3):
         # The formula keeps |x|² = 1 and drops no constant, so the two agree outright.
         expected = novel_likelihood(x, tally.clip.classes[k], float(tally.mass[k]), rho, method.sharpness)
@@ -202,9 +201,7 @@ def test_any_small_stream_gives_sound_scores(seed: int, classes: int, items: int
         assert scores.sum() == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("sweep", 9), ("sweep", -1), ("cursor", 50), ("trials", 0.0), ("odds", 99.0)]
-)
+@pytest.mark.parametrize(("name", "value"), [("sweep", 9), ("sweep", -1), ("cursor", 50)])
 def test_a_sweep_that_cannot_be_is_refused(pack: FeaturePack, name: str, value: float) -> None:
     method = BayesMeans()
     state = method.init(pack.task())
@@ -223,7 +220,7 @@ def test_counts_that_cannot_be_are_refused(pack: FeaturePack) -> None:
 
 
 def test_a_shift_is_told_from_an_uneven_stream(shared: Path) -> None:
-    """Zero-shot's classes are uneven in both; auxiliary features know better, and so do class means without them."""
+    """Zero-shot's classes are uneven in both; class means, and auxiliary features where there are any, know better."""
     pack = FeaturePack.open(shared / "packs" / PACKS[0])
     for aux in ("given", "none", "shuffled"):
         uneven = {}
@@ -252,16 +249,22 @@ def test_what_zero_shot_is_less_sure_of_than_of_most_teaches_less(pack: FeatureP
 
 
 def test_a_picture_that_is_shown_again_teaches_nothing(pack: FeaturePack) -> None:
-    once, often = BayesMeans().init(pack.task()), BayesMeans().init(pack.task())
+    method = BayesMeans(first_sweep=100)  # sweeps come by the count of samples, and would label one of them sooner
+    once, often = method.init(pack.task()), method.init(pack.task())
     for number in range(12):
         for _ in range(1 + number % 3):
-            BayesMeans().step(often, pack.sample(number))
-        BayesMeans().step(once, pack.sample(number))
+            method.step(often, pack.sample(number))
+        method.step(once, pack.sample(number))
     assert often.seen == 24
     assert np.count_nonzero(often.sure) == 12
-    for name in ("zero_shot_mass", "verdict_mass", "recent"):
-        assert np.allclose(getattr(often, name), getattr(once, name), atol=0.1), name
-    assert (often.trials, often.judged) == (once.trials, once.judged)
+    assert np.array_equal(often.zero_shot_mass, once.zero_shot_mass)
+    # What class means say differs a little: the running mean is of all samples.
+    assert np.allclose(often.verdict_mass, once.verdict_mass, atol=0.2)
+    assert np.allclose(often.course.recent, once.course.recent, atol=0.1)
+    assert often.favour is not None
+    assert once.favour is not None
+    assert (often.course.trials, often.judged) == (once.course.trials, once.judged)
+    assert often.favour.number == once.favour.number == 12
     assert float(often.live.mass.sum()) == pytest.approx(float(once.live.mass.sum()), abs=0.3)
 
 
@@ -276,30 +279,6 @@ def test_many_classes_with_few_samples_each_are_no_uneven_stream() -> None:
     assert score(BayesMeans(), pack, aux="none").report.metrics["gain"] > 0.04
 
 
-def test_a_witness_tells_favourites_from_frequent_classes() -> None:
-    """Zero-shot is torn between two classes and favours the first; auxiliary features know which it is."""
-    zero_shot = np.log(np.array([0.6, 0.4, 1e-6], np.float32))
-    pull = np.array([0.5, -0.5, 0], np.float32)
-    first, second = (np.array(x, np.float32) for x in ([4, 0, 0], [0, 4, 0]))
-    shifted, uneven, silent = Witness(0.0, 0.0), Witness(0.0, 0.0), Witness(0.0, 0.0)
-    for number in range(200):
-        shifted.hear(zero_shot, pull, -pull, (first, second)[number % 3 > 0])  # most of the favourite's are not its own
-        uneven.hear(zero_shot, pull, -pull, (first, second)[number % 10 == 0])
-        silent.hear(zero_shot, pull, -pull, np.zeros(3, np.float32))
-    assert shifted.shift() == 1
-    assert uneven.shift() == 0
-    assert shifted.weight(200) == uneven.weight(200) == 1
-    assert silent.weight(200) == 0
-    assert silent.weight(HEARING) == 1
-
-
-def test_a_witness_bears_evidence_beyond_all_bounds() -> None:
-    witness = Witness(0.0, 0.0)
-    sure = np.array([0, -80], np.float32)
-    witness.hear(sure, np.zeros(2, np.float32), np.zeros(2, np.float32), np.array([-900, 900], np.float32))
-    assert np.isfinite([witness.told, witness.gained]).all()
-
-
 def test_samples_without_a_label_are_refused(pack: FeaturePack) -> None:
     state = BayesMeans().init(pack.task())
     state.label = state.label[1:]
@@ -310,12 +289,3 @@ def test_samples_without_a_label_are_refused(pack: FeaturePack) -> None:
 def test_constants_of_the_module_are_what_the_document_says() -> None:
     assert bayes_means.ANNEALING == (0.0, 0.3, 0.6, 1.0)
     assert len(bayes_means.ANNEALING) == means.IDLE
-
-
-def test_a_witness_says_how_much_of_a_class_it_knows() -> None:
-    assert Witness(0.0, 0.0).known(0, 10) == 0.5
-    assert Witness(0.0, 0.0).known(HEARING, 10) == 0.5
-    told = (0.3 * 600 - 0.5 * HEARING) * np.log(10)
-    assert Witness(float(told), 0.0).known(600, 10) == pytest.approx(0.3)
-    assert Witness(-1e6, 0.0).known(600, 10) > 0
-    assert Witness(1e6, 0.0).known(600, 1) == 1.0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 from typing import NamedTuple
 
 import numpy as np
 
 from cosmic_tta.kernel import COMPILED
-from cosmic_tta.ops import Array, Ints, by_place, unit
+from cosmic_tta.ops import Array, Ints, as_float32, by_place, unit
 from cosmic_tta.tally import Tally, measure
 
 
@@ -54,38 +55,51 @@ class Model(NamedTuple):
     mean_prior: float  # samples' worth of shrinkage of the running mean
     balanced: bool  # whether pairs of a frequent class count less
 
-    def evidence(self, x: Array, tally: Tally, sums: Array, total: Array, number: float) -> tuple[Array, float]:
-        """Return the log-likelihood of a standardised sample [D] under each class [K], and the reliability ρ."""
+    def evidence(
+        self, x: Array, mass: Array, square: Array, sums: Array, total: Array, number: float
+    ) -> tuple[Array, float]:
+        """Return the log-likelihood of a sample [D] under each class [K], and the reliability ρ.
+
+        Samples before it, with soft labels z: mass [K] is the sum of z, square [K] of z², sums [K, D] of z·x. With it
+        counted in, `total` [D] is the sum of all x, and `number` how many they are.
+        """
         g = self._mean(total, number)
         towards = unit(x - g)
         products, along, squares = measure(sums, towards, g)
-        level, slope, rho = self._parts(tally, g, along, squares)
-        return level + slope * (products - towards @ g * tally.mass), rho
+        level, slope, rho = self._parts(mass, square, g, along, squares)
+        return level + slope * (products - towards @ g * mass), rho
 
     def likelihood(self, tally: Tally, sums: Array, total: Array, number: float) -> Likelihood:
         """Return the same for any sample."""
         g = self._mean(total, number)
         _, along, squares = measure(sums, g, g)
-        return Likelihood(g, *self._parts(tally, g, along, squares)[:2])
+        return Likelihood(g, *self._parts(tally.mass, tally.square, g, along, squares)[:2])
+
+    def doubted(self, evidence: Array, doubt: float, trust: float) -> Array:
+        """Mix evidence [K], trusted so much in all, with that of a novel class: whoever doubts a class forgets it."""
+        if not doubt:
+            return evidence
+        novel = -0.5 * self.sharpness * trust
+        return as_float32(np.logaddexp(log(1 - doubt) + evidence, log(doubt) + novel))
 
     def _mean(self, total: Array, number: float) -> Array:
         return total / np.float32(number + self.mean_prior)
 
-    def _parts(self, tally: Tally, g: Array, along: Array, squares: Array) -> tuple[Array, Array, float]:
+    def _parts(self, mass: Array, square: Array, g: Array, along: Array, squares: Array) -> tuple[Array, Array, float]:
         """Return level, slope and reliability, from the products S_k·g and S_k·S_k.
 
         In what g leaves, a class with much mass is a narrow Gaussian around its mean, one without any a wide one
         around nothing: a novel class.
         """
-        mass, total = tally.mass, float(tally.mass.sum())
+        total = float(mass.sum())
         gg = float(g @ g)
         rest = np.float32(max(1 - gg, 1e-6))
         length = (squares - 2 * mass * along + mass * mass * np.float32(gg)) / rest  # [K] |c_k|²
         # Pairs of a frequent class count less, or the largest class alone would say how tight classes are.
         say = 1 / (mass + 1) if self.balanced else np.ones_like(mass)  # [K]
         few = float(say @ mass) / max(total, 1e-9) if total else 1.0
-        within = float(say @ (length - tally.square)) + 6 * few
-        pairs = float(say @ (mass * mass - tally.square)) + 20 * few
+        within = float(say @ (length - square)) + 6 * few
+        pairs = float(say @ (mass * mass - square)) + 20 * few
         rho = np.float32(min(max(1.1 * within / pairs, 0.01), 0.9))
         precision = mass * rho + 1 - rho
         gain = rho / precision

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from cosmic_tta.balance import Witness
 from cosmic_tta.core import State, Task
+from cosmic_tta.course import Course
 from cosmic_tta.errors import SnapshotError
+from cosmic_tta.favour import Favour
 from cosmic_tta.likelihood import Likelihood
 from cosmic_tta.ops import Array, Ints, as_float32, by_place, dots, softmax
 from cosmic_tta.tally import Space, Tally
@@ -35,14 +36,11 @@ class BayesMeansState(State):
     moment0: float  # sum of the weights behind the spaces' moments
     zero_shot_mass: Array  # [K] sum of zero-shot probabilities
     prior_mass: Array  # [K] sum of exp(prior)
-    recent: Array  # [K] class mix of the last few samples
-    same: float  # samples that followed the recent mix ...
-    trials: float  # ... out of so many
-    odds: float  # log-odds that the stream is correlated at all
+    course: Course  # whether the stream is correlated
     verdict_mass: Array  # [K] sum of what the class means would say if nothing held them back
     differed: float  # samples of which they say otherwise than zero-shot ...
     judged: float  # ... out of so many
-    witness: Witness | None  # what auxiliary features say of uneven classes
+    favour: Favour | None  # the classes that zero-shot favours, and why; None where that does not matter
     next_sweep: int
     slot: int  # of the ring that the next sample takes
     held: int  # samples in the ring: those before the slot, or all
@@ -63,7 +61,7 @@ class BayesMeansState(State):
             raise SnapshotError("the saved state is surer of samples than one can be; the file is damaged.")
         if not 0 <= self.differed <= self.judged:
             raise SnapshotError("the saved state has counted what cannot be; the file is damaged.")
-        if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept and self.trials > 0 and abs(self.odds) <= 30):
+        if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept):
             raise SnapshotError("the saved state is in a sweep that cannot be; the file is damaged.")
 
     def spaces(self) -> tuple[Space, ...]:
@@ -85,15 +83,15 @@ def carry(state: BayesMeansState, carried: BayesMeansState, places: Ints, *, gro
         growing: all samples are kept, however many.
     """
     task = carried.task
-    carried.seen, carried.moment0, carried.same = state.seen, state.moment0, state.same
-    carried.trials, carried.odds, carried.next_sweep = state.trials, state.odds, state.next_sweep
+    carried.seen, carried.moment0, carried.next_sweep = state.seen, state.moment0, state.next_sweep
+    carried.course = state.course.carried(places)
     carried.live, carried.frozen = state.live.carried(places, task), state.frozen.carried(places, task)
     carried.clip, carried.aux = state.clip.copy(), None if state.aux is None else state.aux.copy()
     carried.zero_shot_mass = by_place(state.zero_shot_mass, places)
     carried.verdict_mass = by_place(state.verdict_mass, places)
     carried.differed, carried.judged = state.differed, state.judged
-    carried.witness = None if state.witness is None else replace(state.witness)
-    carried.prior_mass, carried.recent = by_place(state.prior_mass, places), by_place(state.recent, places)
+    carried.favour = None if state.favour is None else state.favour.carried(places)
+    carried.prior_mass = by_place(state.prior_mass, places)
     rows = np.arange(len(state.prior))
     labels = state.label[rows // BLOCK, :, rows % BLOCK]  # [M, K]
     same = len(places) == state.task.classes and bool((places >= 0).all())
@@ -130,8 +128,6 @@ def _carry_ring(
     sure = np.where(state.sure[order] > 0, zero_shot.max(axis=1), np.float32(0))
     carried.zero_shot_mass[new] = carried.verdict_mass[new] = zero_shot.sum(axis=0)[new]
     carried.prior_mass[new] = softmax(prior).sum(axis=0)[new] if len(prior) else 0
-    total = carried.recent.sum()
-    carried.recent = carried.recent / total if total > 0 else np.full_like(carried.recent, 1 / task.classes)
 
     gone = max(0, state.held - room)
     for space in carried.spaces():
