@@ -33,7 +33,6 @@ CONTEXT: dict[str, dict[str, Any]] = {
     "stored": {"confident": 0.5},
     "negative_mask": {"negative_alpha": 5.0},
     "remember": {"items_per_class": 2},
-    "zero_shot_pull": {"apart": 0.0},
 }  # fmt: skip
 VALUES: dict[str, Any] = {
     "max_cliques": 1,

@@ -66,7 +66,7 @@ class BayesMeans(Method[BayesMeansState]):
     sweep_ratio: float = param(1.25, "growth of the stream from one sweep to the next", range=(1, LARGE))
     variance_prior: float = param(20.0, "samples' worth of shrinkage of each dimension's variance", range=(0, LARGE))
     mean_prior: float = param(5.0, "samples' worth of shrinkage of the running mean", range=(0, LARGE))
-    zero_shot_pull: float = param(0.5, "most that overrated classes are held back if apart is 0", range=(0, LARGE))
+    zero_shot_pull: float = param(0.5, "most that overrated classes are held back on a suspicion", range=(0, LARGE))
     frequency_pull: float = param(0.5, "how far a class is helped by being frequent", range=(0, LARGE))
     temporal: bool = param(True, "use the recent class mix when the stream turns out to be correlated")
     proof: float = param(100.0, "samples' worth of doubt that a stream is correlated", range=(0, LARGE))
