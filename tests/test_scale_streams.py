@@ -115,14 +115,18 @@ def test_a_step_whose_answer_was_lost_is_answered_again_and_not_done_twice(nodes
     samples = own_samples(0)
     session.step(samples[:4])
     first = session.step(samples[4:7])
-    session._far = session._far._replace(number=4)  # as if the answer had never come
     os.kill(session.whereabouts[1], signal.SIGKILL)
+    session._far = session._far._replace(number=4)  # as if the answer had never come
     time.sleep(0.5)
     second = session.step(samples[4:7])
     assert session.number == 7
     assert all(same(one, other) for one, other in zip(first, second, strict=True))
     session.pause()
     assert session.paused
+    node, process = session.whereabouts
+    os.kill(process, signal.SIGKILL)
+    time.sleep(0.5)
+    assert session.whereabouts != (node, process), "the question itself finds the stream another process"
     os.kill(session.whereabouts[1], signal.SIGKILL)
     assert session.peek(samples[:1])[0].scores.shape == (4,)
     assert session.paused

@@ -78,9 +78,9 @@ class Holder:
             return error
         return Card(session.name, session.stream, session.settings, session.method, session.task, session.about)
 
-    def whereabouts(self) -> tuple[str, int]:
-        """Return the node and the process that the session is open in."""
-        return ray.get_runtime_context().get_node_id(), os.getpid()
+    def whereabouts(self) -> Reply:
+        """Say which node and process the session is open in."""
+        return self._reply(lambda _: (ray.get_runtime_context().get_node_id(), os.getpid()))
 
     def step(self, after: int, samples: Sequence[Sample], given: Mapping[str, Any], again: bool) -> Reply:
         """Let samples enter after an event of this number; with `again`, find them entered if they are."""

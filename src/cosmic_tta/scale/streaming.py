@@ -99,13 +99,13 @@ class DistantSession:
     glance = property(lambda self: self._far.glance)
     closed = property(lambda self: self._ended)
 
+    # What the actor is asked.
+
     @property
     def whereabouts(self) -> tuple[str, int]:
         """The node and the process that hold it."""
-        found: tuple[str, int] = ray.get(self._actor.whereabouts.remote())
+        found: tuple[str, int] = self._asked("whereabouts")
         return found
-
-    # What the actor is asked.
 
     @property
     def monitor(self) -> Monitor:
