@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cosmic_tta.errors import SnapshotError
-from cosmic_tta.favour import BELIEVED, HEARING, PRIOR, Favour, Witness, _directions
+from cosmic_tta.favour import BELIEVED, BOUND, CHANCE, HEARING, PRIOR, PROVEN, Favour, Witness, _directions
 from cosmic_tta.likelihood import Model
 from cosmic_tta.ops import Array, as_float32, softmax, unit
 
@@ -75,6 +75,18 @@ def test_useless_features_say_nothing() -> None:
     favour = heard(noisy(stream(0, EVEN, 2.0)))
     assert abs(favour.clip.errors()) < BELIEVED[0]
     assert favour.shift() == 0
+
+
+def test_more_evidence_lets_more_of_an_offset_be_taken_off() -> None:
+    favour = Favour.empty(3, aux=False)
+    favour.offset = as_float32([4, 0.5, -4.5])
+    favour.clip.scatter = 1 - CHANCE
+    taken = []
+    for errors in (-9, 0, PROVEN, PROVEN + 1, PROVEN + 9):
+        favour.clip.pull = errors
+        taken.append(favour.bounded().tolist())
+    assert taken[0] == taken[1] == taken[2] == [BOUND, 0.5, -BOUND]
+    assert taken[3:] == [[BOUND + 1, 0.5, -BOUND - 1], [4, 0.5, -4.5]]
 
 
 def test_a_witness_tells_how_much_of_a_class_it_knows() -> None:

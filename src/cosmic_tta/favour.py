@@ -18,8 +18,9 @@ HEARING = 30  # samples before witnesses are heard: class means know nothing yet
 PRIOR = 5.0  # samples a class, as which an offset of nothing counts
 WIDTH = 64  # dimensions in which witnesses look: what they see is cheap, however wide a space is
 CHANCE = 0.3  # nats²: what a witness has erred by before it was heard
-SUSPECTED = 2.0  # standard errors, from which a shift may be
-BELIEVED = (4.0, 6.0)  # where it begins to be believed, and from where it is in full
+SUSPECTED = 2.0  # standard errors, up to which a shift is more and more suspected
+BELIEVED = (4.0, 5.5)  # where it begins to be believed, and from where it is in full
+BOUND, PROVEN = 1.0, 8.0  # nats: most that is taken off a class; from so many standard errors on, each allows one more
 
 
 @dataclass
@@ -121,6 +122,15 @@ class Favour:
         """How far a shift is believed, from 0 to 1."""
         none, in_full = BELIEVED
         return ramp((self._errors() - none) / (in_full - none))
+
+    def bounded(self) -> Array:
+        """What to take off [K] if a shift is believed: the offset, bounded while the evidence is not overwhelming.
+
+        A shift and an uneven stream may come together. Then there is a shift to believe in, and the whole offset is
+        still too much; what too large an offset costs grows faster than what it gains.
+        """
+        most = BOUND + max(0.0, self._errors() - PROVEN)
+        return np.clip(self.offset, -most, most)
 
     def _errors(self) -> float:
         """By how many standard errors all witnesses together speak for a shift."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cosmic_tta.caution import Verdicts
 from cosmic_tta.core import State, Task
 from cosmic_tta.course import Course
 from cosmic_tta.errors import SnapshotError
@@ -37,9 +38,7 @@ class BayesMeansState(State):
     zero_shot_mass: Array  # [K] sum of zero-shot probabilities
     prior_mass: Array  # [K] sum of exp(prior)
     course: Course  # whether the stream is correlated
-    verdict_mass: Array  # [K] sum of what the class means would say if nothing held them back
-    differed: float  # samples of which they say otherwise than zero-shot ...
-    judged: float  # ... out of so many
+    verdicts: Verdicts  # what the class means would say if nothing held them back
     favour: Favour | None  # the classes that zero-shot favours, and why; None where that does not matter
     next_sweep: int
     slot: int  # of the ring that the next sample takes
@@ -59,8 +58,6 @@ class BayesMeansState(State):
             raise SnapshotError("the saved state has samples without a label; the file is damaged.")
         if not (np.isfinite(self.sure).all() and (self.sure >= 0).all() and (self.sure <= 1.001).all()):
             raise SnapshotError("the saved state is surer of samples than one can be; the file is damaged.")
-        if not 0 <= self.differed <= self.judged:
-            raise SnapshotError("the saved state has counted what cannot be; the file is damaged.")
         if not (0 <= self.sweep <= IDLE and 0 <= self.cursor <= kept):
             raise SnapshotError("the saved state is in a sweep that cannot be; the file is damaged.")
 
@@ -88,8 +85,7 @@ def carry(state: BayesMeansState, carried: BayesMeansState, places: Ints, *, gro
     carried.live, carried.frozen = state.live.carried(places, task), state.frozen.carried(places, task)
     carried.clip, carried.aux = state.clip.copy(), None if state.aux is None else state.aux.copy()
     carried.zero_shot_mass = by_place(state.zero_shot_mass, places)
-    carried.verdict_mass = by_place(state.verdict_mass, places)
-    carried.differed, carried.judged = state.differed, state.judged
+    carried.verdicts = state.verdicts.carried(places)
     carried.favour = None if state.favour is None else state.favour.carried(places)
     carried.prior_mass = by_place(state.prior_mass, places)
     rows = np.arange(len(state.prior))
@@ -126,7 +122,7 @@ def _carry_ring(
     course = by_place((state.prior[order] - np.log(before + np.float32(1e-30))).T, places).T
     prior = np.log(zero_shot + np.float32(1e-30)) + course
     sure = np.where(state.sure[order] > 0, zero_shot.max(axis=1), np.float32(0))
-    carried.zero_shot_mass[new] = carried.verdict_mass[new] = zero_shot.sum(axis=0)[new]
+    carried.zero_shot_mass[new] = carried.verdicts.mass[new] = zero_shot.sum(axis=0)[new]
     carried.prior_mass[new] = softmax(prior).sum(axis=0)[new] if len(prior) else 0
 
     gone = max(0, state.held - room)

@@ -12,7 +12,8 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
-from cosmic_tta.balance import dominance, ramp, sparing, tilt, unevenness
+from cosmic_tta.balance import dominance, ramp, sparing, tilt
+from cosmic_tta.caution import Caution, Verdicts
 from cosmic_tta.core import Method, Prediction, Sample, Task
 from cosmic_tta.course import Course
 from cosmic_tta.explanation import Explanation, votes
@@ -24,9 +25,6 @@ from cosmic_tta.parameters import LARGE, param
 from cosmic_tta.tally import Space, Tally, heaviest
 
 ANNEALING = (0.0, 0.3, 0.6, 1.0)  # a sweep restarts from zero-shot, then trusts the class means more and more
-PATIENCE = 2.0  # samples a class before anything is made of what the class means do to zero-shot's answers
-FEW = 2.0  # samples a class: fewer fall unevenly by chance
-LEAST_NEED = 0.02  # of their trust, that the class means always keep
 AGAIN = 0.999  # cosine from which a sample is the one before it, shown again
 
 
@@ -39,11 +37,8 @@ class Mood(NamedTuple):
     doubt: float  # chance that what a class has learned is wrong, from 0 up
     ruled: float  # how much one class dominates, from 0 to 1
     balance: float  # how much a frequent class is kept from ruling the mean, from 0 to 1
-    seeming: float  # how uneven the classes seem to be, from 0 to 1, where no shift is to blame
-    uneven: float  # how uneven they are: a correlated stream only seems so
-    shift: float  # how far a shift is to blame for classes that zero-shot favours, from 0 to 1
-    need: float  # how much the class means are needed there, from 1 down
     sure: float  # how sure zero-shot is of a sample, in the mean; 0 before the first
+    caution: Caution  # how far zero-shot is left alone
 
 
 @final
@@ -73,7 +68,7 @@ class BayesMeans(Method[BayesMeansState]):
     gradual: bool = param(True, "a correlated stream is met gradually; else in full from κ = 0.3 or 0.4 on")
     doubt: float = param(0.5, "most doubt of what a class has learned in a correlated stream", range=(0, 0.99))
     lean: float = param(0.5, "how far the class means yield where one class dominates", range=(0, 1))
-    apart: float = param(0.2, "uneven classes: means that differ less often yield; 0: no guard", range=(0, 1))
+    apart: float = param(0.2, "class means that differ from zero-shot less often may yield; 0: never", range=(0, 1))
     unsure: float = param(1.5, "how fast a sample counts less, the less sure zero-shot is of it", range=(0, LARGE))
     balanced: bool = param(True, "where one class dominates, trust frequencies more and balance the running mean")
 
@@ -98,9 +93,7 @@ class BayesMeans(Method[BayesMeansState]):
             zero_shot_mass=np.zeros(classes, np.float32),
             prior_mass=np.zeros(classes, np.float32),
             course=Course.start(classes, self.proof),
-            verdict_mass=np.zeros(classes, np.float32),
-            differed=PATIENCE * classes * self.apart,
-            judged=PATIENCE * classes,
+            verdicts=Verdicts.start(classes, self.apart),
             favour=Favour.empty(classes, aux=task.aux_dim is not None) if self.apart else None,
             next_sweep=self.first_sweep,
             slot=0,
@@ -147,7 +140,7 @@ class BayesMeans(Method[BayesMeansState]):
                 state.zero_shot_mass = zero_shot_mass
                 if self.temporal:
                     state.course.follow(zero_shot, scores, live.mass, self.proof)
-                self._judge(state, raw, prior0, prior0 + means / np.float32(mood.need), bias, mood)
+                self._judge(state, raw, prior0, prior0 + means / np.float32(mood.caution.need), bias, mood)
             self._keep(state, raw, features, prior, scores, 0.0 if again else float(zero_shot.max()), mood)
             self._sweep(state, mood)
         return Prediction(scores, parts, explain)
@@ -158,36 +151,19 @@ class BayesMeans(Method[BayesMeansState]):
         lean = 1 - self.lean * ruled
         ruled *= self.balanced
         free = ramp(1 - (kappa - 0.1) / 0.2)  # of correlation: 1 up to κ = 0.1, 0 from 0.3 on
-        seeming, uneven, shift, need = self._needed(state, free)
-        lean *= need
-        balance = max(free * ruled, uneven)
         kept = state.sure[: state.held]
         sure = float(kept.sum()) / max(int(np.count_nonzero(kept)), 1)
+        caution = Caution()
+        if state.favour is not None:
+            caution = state.verdicts.caution(state.favour, state.zero_shot_mass, free, self.apart, sure)
+        lean *= caution.need
+        balance = max(free * ruled, caution.uneven)
         if not self.gradual:
             trust = lean * (1 - 0.5 * ramp((kappa - 0.1) / 0.3))
-            return Mood(kappa, free, trust, 0.0, ruled, balance, seeming, uneven, shift, need, sure)
+            return Mood(kappa, free, trust, 0.0, ruled, balance, sure, caution)
         level = max(0.0, kappa - 0.1) / 0.9
         trust = lean * (1 - 0.5 * level)
-        return Mood(kappa, 1 - level, trust, self.doubt * level, ruled, balance, seeming, uneven, shift, need, sure)
-
-    def _needed(self, state: BayesMeansState, free: float) -> tuple[float, float, float, float]:
-        """Return how uneven classes seem and are, how far a shift is to blame, and how much means are needed there.
-
-        A shift makes zero-shot's classes uneven too: witnesses tell the two apart. In an uneven stream a rare class
-        learns from the errors of frequent ones. Means that seldom differ from zero-shot have little to give there, and
-        what they differ in is mostly such an error: the more so, the less auxiliary features know.
-        """
-        favour = state.favour
-        if favour is None:
-            return 0.0, 0.0, 0.0, 1.0
-        classes = state.task.classes
-        chance = (classes - 1) / (2 * state.judged)  # by which a sample is more uneven than what it is of
-        missing = max(unevenness(state.verdict_mass), unevenness(state.zero_shot_mass)) - chance
-        shift = favour.shift()
-        seeming = ramp(favour.number / (FEW * classes) - 1) * ramp(10 * missing - 1) * (1 - shift)
-        uneven = free * seeming
-        share = min(1.0, state.differed / (state.judged * self.apart))
-        return seeming, uneven, shift, max(LEAST_NEED, share ** (2 / favour.known() * uneven))
+        return Mood(kappa, 1 - level, trust, self.doubt * level, ruled, balance, sure, caution)
 
     def _judge(
         self,
@@ -201,28 +177,27 @@ class BayesMeans(Method[BayesMeansState]):
         """Count what the class means would say if nothing held them back; hear what speaks for a shift."""
         if state.favour is None:
             return
-        if mood.uneven:
-            bias = self._bias(state, state.zero_shot_mass, state.live.mass, mood._replace(uneven=0.0, need=1.0))
-        verdict = verdict - bias
-        state.verdict_mass = state.verdict_mass + softmax(verdict)
-        state.differed += float(verdict.argmax() != zero_shot.argmax())
-        state.judged += 1
+        if mood.caution.uneven or mood.caution.spared < 1:
+            unguarded = mood._replace(caution=mood.caution.thrown_away())
+            bias = self._bias(state, state.zero_shot_mass, state.live.mass, unguarded)
+        state.verdicts.count(verdict - bias, zero_shot)
         state.favour.hear(zero_shot, raw, self._model())
 
     def _bias(self, state: BayesMeansState, zero_shot_mass: Array, mass: Array, mood: Mood) -> Array:
         """Hold back the classes that zero-shot overrates, help those that are frequent."""
-        overrated = np.clip(tilt(zero_shot_mass, 1), -self.zero_shot_pull, self.zero_shot_pull)
-        if state.favour is not None:  # a suspicion holds them back a little, a belief in full
-            suspected = (1 - mood.shift) * (1 - mood.seeming) * state.favour.suspicion()
-            overrated = np.float32(suspected) * overrated + np.float32(mood.shift) * state.favour.offset
+        caution = mood.caution
+        # A suspicion holds them back a little, a belief by what it takes to even them out.
+        suspected = (1 - caution.shift) * (1 - caution.seeming) * caution.suspicion
+        overrated = np.float32(suspected) * np.clip(tilt(zero_shot_mass, 1), -self.zero_shot_pull, self.zero_shot_pull)
+        if state.favour is not None:
+            overrated = overrated + np.float32(caution.shift) * state.favour.bounded()
         pull = (1 + 0.5 * mood.ruled) * self.frequency_pull
-        frequent = (pull + mood.uneven * max(0.0, 1 - pull)) * tilt(mass, 10 - 5 * mood.ruled)
+        frequent = (pull + caution.uneven * max(0.0, 1 - pull)) * tilt(mass, 10 - 5 * mood.ruled)
         if self.balanced and mass.any():
             # Or zero-shot's favourites would grow without bound; a class that is half of all may have more.
-            most = self.zero_shot_pull + float(mass.max() / mass.sum()) + mood.uneven
+            most = self.zero_shot_pull + float(mass.max() / mass.sum()) + caution.uneven
             frequent = np.clip(frequent, -most, most)
-        spared = 1 - mood.seeming * (1 - mood.need)
-        return as_float32(mood.ease * spared * (overrated - frequent))
+        return as_float32(mood.ease * (caution.spared * overrated - caution.told * frequent))
 
     def _counted(self, sure: Array, labels: Array, mood: Mood) -> Array:
         """Return labels [B, K] of samples by how much they teach: less if zero-shot is less sure of them than of most.
@@ -231,7 +206,7 @@ class BayesMeans(Method[BayesMeansState]):
         recent mix knows more than zero-shot; in an uneven one rare classes need what they get. A sample that was shown
         again teaches nothing.
         """
-        yields = mood.ease * (1 - mood.uneven)
+        yields = mood.ease * (1 - mood.caution.uneven)
         usual = np.minimum(1, sure / np.float32(max(mood.sure, 1e-9))) ** np.float32(self.unsure)  # [B]
         return labels * as_float32(np.where(sure > 0, 1 - yields * (1 - usual), 0))[:, None]
 
