@@ -58,6 +58,20 @@ def colours(pictures: Tensor, strength: float, grey_share: float, random: torch.
     return (matrix @ ((flat - mean) * contrast + mean)).clamp(0, 1).view_as(pictures)
 
 
+def softened(pictures: Tensor, share: float, random: torch.Generator) -> Tensor:
+    """Blur a share of [B, 3, H, W] by Gaussians of up to one pixel."""
+    count, reach = len(pictures), 2
+    width = torch.empty(count, 1).uniform_(0.2, 1, generator=random)
+    away = torch.arange(-reach, reach + 1)
+    weight = (-0.5 * (away / width) ** 2).exp()  # [B, 5]
+    plain = torch.rand(count, 1, generator=random) >= share
+    weight = torch.where(plain, (away == 0).float(), weight / weight.sum(1, keepdim=True))
+    for edges in ([reach, reach, 0, 0], [0, 0, reach, reach]):  # across, then down
+        taps = functional.pad(pictures, edges, mode="replicate").unfold(3 if edges[0] else 2, len(away), 1)
+        pictures = (taps * weight[:, None, None, None]).sum(-1)
+    return pictures
+
+
 def _hue(angle: Tensor) -> Tensor:
     """Rotate colours around the grey axis: [B, 3, 3]."""
     cosine, sine = angle.cos()[:, None, None], angle.sin()[:, None, None]

@@ -33,15 +33,14 @@ class ImageTower(nn.Module):
     The first convolution halves the picture, which a small machine thanks for.
     """
 
-    def __init__(self, blocks: tuple[int, ...] = (1, 1, 1), dim: int = DIM) -> None:
+    def __init__(self, widths: tuple[int, ...] = WIDTHS, dim: int = DIM) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        inside = WIDTHS[0]
-        for stage, (width, count) in enumerate(zip(WIDTHS, blocks, strict=True)):
-            for number in range(count):
-                layers.append(Block(inside, width, 2 if stage and not number else 1))
-                inside = width
-        self.stem = nn.Sequential(nn.Conv2d(3, WIDTHS[0], 3, 2, 1, bias=False), nn.BatchNorm2d(WIDTHS[0]), nn.ReLU())
+        inside = widths[0]
+        for stage, width in enumerate(widths):
+            layers.append(Block(inside, width, 2 if stage else 1))
+            inside = width
+        self.stem = nn.Sequential(nn.Conv2d(3, widths[0], 3, 2, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU())
         self.stages = nn.Sequential(*layers)
         self.project = nn.Linear(inside, dim, bias=False)
         self.width = inside
