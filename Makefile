@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 # Warnings of the C compiler are errors here; a user who only installs the package gets them as warnings.
 export CFLAGS := $(CFLAGS) -Werror
-KERNEL := setup.py $(wildcard kernel/*.c kernel/*.h)
+KERNEL := setup.py $(wildcard kernel/*.[ch] kernel/*/*.[ch])
 
 .PHONY: demo test test-plain test-scale torture torture-quick torture-service soak lint format bench asan docs dist clean
 
@@ -22,23 +22,23 @@ test-plain: .venv/tested
 
 # Sweeps, extractions and streams on Ray, whose workers, drivers and nodes are killed.
 test-scale: .venv/scaled
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m scale tests/test_scale_*.py
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m scale tests/distributed
 
 # The kernel under AddressSanitizer and UndefinedBehaviorSanitizer: 10,000 random graphs, and its tests.
 asan: .venv/tested
 	sh tools/asan.sh $(BIN)/python
 
-# Sessions and an extraction, killed at random moments and gone on with; a session's files spoiled, its disk failing.
+# Sessions and an extraction are killed at random moments and continued; a session's files are corrupted, its disk fails.
 torture: .venv/tested
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/kill_sessions.py --kills 500
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/spoil_sessions.py --flips 10000
-	COSMIC_TTA_TORTURE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_faults.py
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/corrupt_sessions.py --flips 10000
+	COSMIC_TTA_TORTURE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/sessions/test_faults.py
 	$(BIN)/python tools/kill_extraction.py
 
 # A few minutes of the same, for every change.
 torture-quick: .venv/tested
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/kill_sessions.py --kills 60
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/spoil_sessions.py --flips 600
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tools/corrupt_sessions.py --flips 600
 	$(BIN)/python tools/kill_extraction.py
 	$(BIN)/python tools/torture_service.py load --clients 16 --requests 50
 
@@ -47,6 +47,7 @@ lint: .venv/linted
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/code_figures.py
 
 format: .venv/linted
 	$(BIN)/ruff format .
@@ -55,13 +56,13 @@ format: .venv/linted
 bench: .venv/tested
 	$(BIN)/cosmic bench --large
 
-# The service: killed under load, crowded, sent spoiled pictures, held to its description.
+# The service: killed under load, many clients, corrupted images, conformance with OpenAPI.
 torture: torture-service
 torture-service: .venv/tested
 	$(BIN)/python tools/torture_service.py kills
 	$(BIN)/python tools/torture_service.py load
-	$(BIN)/python tools/torture_service.py pictures
-	$(BIN)/python tools/torture_service.py description
+	$(BIN)/python tools/torture_service.py images
+	$(BIN)/python tools/torture_service.py conformance
 
 # The service, busy for ten minutes: its memory stays flat.
 soak: .venv/tested
@@ -71,7 +72,7 @@ docs: .venv/documented
 	$(BIN)/mkdocs build --strict --site-dir site
 
 clean:
-	rm -rf .venv site build dist src/cosmic_tta/_kernel*
+	rm -rf .venv site build dist src/cosmic_tta/core/_kernel*
 
 dist: .venv/installed
 	$(PIP) build

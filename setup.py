@@ -5,12 +5,12 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-# No -ffast-math: the order of additions decides which of two nearly equal pairs becomes an edge.
+# No -ffast-math: the order of additions can decide which of two nearly equal pairs becomes an edge.
 UNIX = ["-O3", "-std=gnu11", "-ffp-contract=fast", "-Wall", "-Wextra", "-Wshadow"]
 kernel = Extension(
-    "cosmic_tta._kernel",
-    sources=sorted(map(str, Path("kernel").glob("*.c"))),
-    depends=sorted(map(str, Path("kernel").glob("*.h"))),
+    "cosmic_tta.core._kernel",
+    sources=sorted(map(str, Path("kernel").rglob("*.c"))),
+    depends=sorted(map(str, Path("kernel").rglob("*.h"))),
     extra_compile_args=["/O2"] if sys.platform == "win32" else UNIX,
     optional=True,
 )

@@ -1,10 +1,10 @@
-"""Pictures a second of torch, ONNX and ONNX in int8, on models of real size with random weights.
+"""Images per second of torch, ONNX and ONNX in int8, for models of real size with random weights.
 
     python benchmarks/encoders.py FOLDER [--rounds 7] [--batch 16] [--threads 2] [--json FILE]
 
-Models and exports are kept in FOLDER and used again. The three ways take turns in one run, and medians are compared:
-what else the machine does falls on all of them. Random weights say nothing about accuracy; the cosine to torch says
-how faithful a graph is to its source.
+Models and exports are kept in FOLDER and used again. The three ways take turns in one run, and their medians are
+compared, so that other load on the machine affects all of them. Random weights have no accuracy; the cosine to torch
+measures how well a graph reproduces its source.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from transformers import CLIPConfig, CLIPModel, Dinov2Config, Dinov2Model
 
 from cosmic_tta.encoders import make_encoder
 from cosmic_tta.encoders.base import Encoder
-from cosmic_tta.encoders.clip_resnet_model import ClipResnet, Sizes
-from cosmic_tta.encoders.clip_tokenizer import END, LAST, START, byte_letters
-from cosmic_tta.encoders.export import export_onnx
-from cosmic_tta.encoders.specimens import pictures
+from cosmic_tta.encoders.clip_resnet_model import ClipResnet, ClipResnetSizes
+from cosmic_tta.encoders.onnx_export import export_onnx
+from cosmic_tta.encoders.onnx_samples import sample_images
+from cosmic_tta.encoders.tokenizers.clip import END, LAST, START, byte_letters
 
 VOCABULARY = 49_408
-RN50 = Sizes(1024, (3, 4, 6, 3), 64, 224, 77, VOCABULARY, 512, 12)
+RN50 = ClipResnetSizes(1024, (3, 4, 6, 3), 64, 224, 77, VOCABULARY, 512, 12)
 
 
 def write_tokenizer(folder: Path) -> None:
-    """Write a vocabulary of CLIP's size: bytes, filling, start and end; no merges."""
+    """Write a vocabulary of CLIP's size: bytes, unused tokens, start and end; no merges."""
     letters = list(byte_letters().values())
     tokens = letters + [letter + LAST for letter in letters]
     tokens += [f"<{number}>" for number in range(VOCABULARY - len(tokens) - 2)] + [START, END]
@@ -53,12 +53,12 @@ def save_clip(folder: Path) -> None:
 def save_resnet(folder: Path) -> None:
     weights = {}
     for name, value in ClipResnet(RN50).state_dict().items():
-        made = torch.ones_like(value)
+        weight = torch.ones_like(value)
         if value.ndim > 1:
-            made = torch.randn(value.shape) / value[0].numel() ** 0.5
+            weight = torch.randn(value.shape) / value[0].numel() ** 0.5
         elif name.endswith(("bias", "running_mean")):
-            made = torch.zeros_like(value)
-        weights[name] = made
+            weight = torch.zeros_like(value)
+        weights[name] = weight
     write_tokenizer(folder)
     save_file(weights, folder / "model.safetensors")
 
@@ -93,17 +93,17 @@ def measure(name: str, root: Path, rounds: int, batch: int, threads: int) -> dic
     start = time.perf_counter()
     _ = ways["torch"].fingerprint
     row: dict[str, Any] = {"model": name, "fingerprint_seconds": time.perf_counter() - start}
-    pixels = np.stack([ways["torch"].preprocessing.pixels(picture) for picture in pictures(batch)])
-    wanted = ways["torch"].encode(pixels)
+    pixels = np.stack([ways["torch"].preprocessing.pixels(image) for image in sample_images(batch)])
+    reference = ways["torch"].encode(pixels)
     times: dict[str, list[float]] = {way: [] for way in ways}
     for _round in range(rounds + 1):
         for way, encoder in ways.items():
             start = time.perf_counter()
             features = encoder.encode(pixels)
             times[way].append(time.perf_counter() - start)
-            row[f"{way}_cosine"] = float((features * wanted).sum(-1).min())
+            row[f"{way}_cosine"] = float((features * reference).sum(-1).min())
     for way, taken in times.items():
-        row[f"{way}_pictures_per_second"] = batch / statistics.median(taken[1:])  # the first round warms up
+        row[f"{way}_images_per_second"] = batch / statistics.median(taken[1:])  # the first round warms up
     return row
 
 
@@ -117,12 +117,11 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     rows = [measure(name, given.folder, given.rounds, given.batch, given.threads) for name in MODELS]
-    print(f"pictures a second, {given.threads} threads, batches of {given.batch}, medians of {given.rounds} rounds")
+    print(f"images per second, {given.threads} threads, batches of {given.batch}, medians of {given.rounds} rounds")
     print(f"{'model':<17}{'torch':>8}{'ONNX fp32':>11}{'int8':>8}{'cosine fp32':>13}{'int8':>9}{'fingerprint':>13}")
     for row in rows:
         speeds = "".join(
-            f"{row[f'{way}_pictures_per_second']:>{width}.1f}"
-            for way, width in (("torch", 8), ("fp32", 11), ("int8", 8))
+            f"{row[f'{way}_images_per_second']:>{width}.1f}" for way, width in (("torch", 8), ("fp32", 11), ("int8", 8))
         )
         seconds = f"{row['fingerprint_seconds']:.2f} s"
         print(f"{row['model']:<17}{speeds}{row['fp32_cosine']:>13.6f}{row['int8_cosine']:>9.4f}{seconds:>13}")

@@ -1,7 +1,6 @@
-"""Textbook COSMIC and TDA in NumPy and networkx.
+"""Textbook COSMIC and TDA in NumPy and networkx: the baseline that `cosmic bench` compares with.
 
-A direct transcription of the two published test-time adaptation methods, one sample at a time, with no attempt to reuse
-work between steps. It is the plain baseline that faster implementations are measured against.
+Both follow their papers step by step, one sample at a time. Nothing is reused between steps.
 """
 
 import math
@@ -34,7 +33,7 @@ def normalise(x: Array) -> Array:
 
 
 def insert(cache: Cache, label: int, entry: list[Any], shots: int) -> bool:
-    """Put [feature, loss, ...] into a class's list, kept sorted by loss; say whether the cache changed."""
+    """Insert [feature, loss, ...] into a class's list, sorted by loss, and return whether the cache changed."""
     entries = cache.setdefault(label, [])
     if len(entries) < shots:
         entries.append(entry)
@@ -128,7 +127,7 @@ class TextbookCosmic:
         self.index = 0
 
     def remember(self, label: int, feature: Array, loss: float) -> bool:
-        """Store a feature in the CLIP memory; a full class gives up its slot of highest entropy."""
+        """Store a feature in the CLIP memory; in a full class it replaces the slot of highest entropy."""
         if self.counts[label] < self.shots:
             slot = int(self.counts[label])
             self.counts[label] += 1
@@ -160,14 +159,19 @@ class TextbookCosmic:
             centres[label] = np.mean([entry[0] for entry in entries], axis=0)
         return centres
 
-    def due(self, updated: bool) -> bool:
-        """Whether a graph is to be rebuilt in this step."""
+    def must_rebuild(self, updated: bool) -> bool:
+        """Return whether to rebuild a graph in this step."""
         if self.index <= len(self.text) * self.shots:
             return updated
         return self.index % 100 == 0
 
     def step(self, clip: Array, aux: Array) -> dict[str, Array]:
-        """Adapt to one sample, given its views [V, D] (the plain image first) and auxiliary feature [E]; score it."""
+        """Adapt to one sample and return its scores.
+
+        Args:
+            clip: CLIP features of the views, [V, D]; the plain image is the first.
+            aux: The auxiliary feature, [E].
+        """
         query = clip[0]
 
         # Zero-shot prediction, and the pseudo-label from the most confident views.
@@ -177,7 +181,7 @@ class TextbookCosmic:
         mean_probs = probs[kept].mean(axis=0)
         updated = self.remember(int(mean_probs.argmax()), clip[kept].mean(axis=0), float(entropy(mean_probs, 1e-8)))
 
-        # CLIP memory, then the auxiliary cache, which is filled by the sum of both predictions.
+        # CLIP memory, then the auxiliary cache. The sum of both predictions is the pseudo-label of the cache.
         centres = self.clip_centres(query)
         clip_cache = softmax(self.logit_scale * (centres @ query))
         both = zero_shot + clip_cache
@@ -186,12 +190,12 @@ class TextbookCosmic:
 
         # Clique scores: text and memory centres (CSS), auxiliary centres (AFV).
         nodes = np.concatenate([self.text, centres])
-        if self.due(updated):
+        if self.must_rebuild(updated):
             self.css_graph.rebuild(nodes)
         css = self.css_graph.score(query, nodes).reshape(2, -1).mean(axis=0)
 
         aux_nodes = self.aux_centres()
-        if self.due(aux_updated):
+        if self.must_rebuild(aux_updated):
             self.afv_graph.rebuild(aux_nodes)
         afv = self.afv_graph.score(aux, aux_nodes)
 

@@ -1,6 +1,6 @@
-"""What `bayes_means` costs: state size, median and worst step, and the kept samples that the worst one labelled anew.
+"""Measure the cost of `bayes_means`: the size of its state, and the median and slowest step.
 
-Run it with one BLAS thread: OPENBLAS_NUM_THREADS=1 python examples/bayes_means_cost.py [--classes 19,100,1000]
+OPENBLAS_NUM_THREADS=1 python examples/bayes_means_cost.py [--classes 19,100,1000] [--images 600]
 """
 
 from __future__ import annotations
@@ -12,50 +12,53 @@ from time import process_time
 import numpy as np
 
 from cosmic_tta import BayesMeans, Sample, Task
-from cosmic_tta.ops import Array, as_float32, unit
-from cosmic_tta.report import machine
-from cosmic_tta.state import state_bytes
+from cosmic_tta.core.arrays import Array, as_float32, unit
+from cosmic_tta.core.state_tree import state_bytes
+from cosmic_tta.evaluation.report import machine
 
 DIM, AUX_DIM = 512, 1024
 
 
-def features(rng: np.random.Generator, *shape: int) -> Array:
+def random_units(rng: np.random.Generator, *shape: int) -> Array:
+    """Generate random rows of unit length."""
     return unit(as_float32(rng.standard_normal(shape)))
 
 
-def cost(classes: int, images: int) -> None:
+def measure(classes: int, images: int) -> str:
+    """Step through generated images and return one line of figures."""
     rng = np.random.default_rng(0)
-    text, looks = features(rng, classes, DIM), features(rng, classes, AUX_DIM)
+    text, aux_centres = random_units(rng, classes, DIM), random_units(rng, classes, AUX_DIM)
     method = BayesMeans()
     state = method.init(Task(tuple(f"class {k}" for k in range(classes)), text))
     sums, query = np.ones((classes, DIM + AUX_DIM), np.float32), np.ones(DIM + AUX_DIM, np.float32)
-    spent, bare, rows = [], [], []
+    step_seconds, product_seconds, relabelled = [], [], []
     for label in rng.integers(classes, size=images):
-        clip = unit(text[label] + 2 * features(rng, DIM))
-        sample = Sample(clip[None], unit(looks[label] + features(rng, AUX_DIM)))
+        clip = unit(text[label] + 2 * random_units(rng, DIM))
+        sample = Sample(clip[None], unit(aux_centres[label] + random_units(rng, AUX_DIM)))
         start = process_time()
         method.step(state, sample)
-        spent.append(process_time() - start)
+        step_seconds.append(process_time() - start)
         start = process_time()
         sums @ query
-        bare.append(process_time() - start)
-        rows.append(state.relabelled)
-    worst = int(np.argmax(spent))
-    print(
-        f"{classes:5} classes: {state_bytes(state) / 1e6:7.1f} MB,  median {1e3 * median(spent):7.3f} ms "
-        f"({median(spent) / median(bare):.1f} × a bare pass over the class sums),  "
-        f"worst {1e3 * spent[worst]:7.2f} ms at step {worst}, {rows[worst]} samples labelled anew (most: {max(rows)})"
+        product_seconds.append(process_time() - start)
+        relabelled.append(state.relabelled)
+    slowest = int(np.argmax(step_seconds))
+    return (
+        f"{classes:5} classes: {state_bytes(state) / 1e6:7.1f} MB,  median {1e3 * median(step_seconds):7.3f} ms "
+        f"({median(step_seconds) / median(product_seconds):.1f} × one product with the class sums),  "
+        f"slowest {1e3 * step_seconds[slowest]:7.2f} ms at step {slowest}, {relabelled[slowest]} samples relabelled "
+        f"(most: {max(relabelled)})"
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--classes", default="19,100,1000", help="numbers of classes, with commas between")
-    parser.add_argument("--images", type=int, default=600)
-    chosen = parser.parse_args()
-    print(machine(), f"features {DIM} + {AUX_DIM} wide")
-    for classes in map(int, chosen.classes.split(",")):
-        cost(classes, chosen.images)
+    parser.add_argument("--images", type=int, default=600, help="steps to measure")
+    options = parser.parse_args()
+    print(machine(), f"features of {DIM} + {AUX_DIM} dimensions")
+    for classes in map(int, options.classes.split(",")):
+        print(measure(classes, options.images), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every shift of the embedded photographs, at chosen severities, by every method: the table of docs/mini.md.
+"""Evaluate methods on every corruption of the embedded photographs, and print the table of docs/results/shifts.md.
 
 python examples/shifts.py [--severities 4,5] [--methods tda,dmn,cosmic,bayes_means] [--images 2000]
 """
@@ -11,36 +11,36 @@ from collections.abc import Sequence
 import numpy as np
 
 from cosmic_tta import make_method
-from cosmic_tta.corruptions import CORRUPTIONS, Corruption
-from cosmic_tta.demo import shifted_pack
-from cosmic_tta.evaluate import score
+from cosmic_tta.data.images.corrupt import CORRUPTIONS, Corruption
+from cosmic_tta.evaluation import run_evaluation
+from cosmic_tta.features.embedded_pack import shifted_pack
 
 
-def gains(methods: Sequence[str], severities: Sequence[int], images: int) -> dict[str, dict[str, float]]:
-    """Return zero-shot accuracy and each method's accuracy, by shift."""
+def accuracies(methods: Sequence[str], severities: Sequence[int], images: int) -> dict[str, dict[str, float]]:
+    """Return the accuracy of zero-shot and of each method, per corruption and severity."""
     table = {}
     for kind in CORRUPTIONS:
         for severity in severities:
             pack = shifted_pack(Corruption(kind, severity), images)
-            metrics = {name: score(make_method(name), pack).report.metrics for name in methods}
-            row = {name: told["acc1"] for name, told in metrics.items()}
+            metrics = {name: run_evaluation(make_method(name), pack).report.metrics for name in methods}
+            row = {name: found["acc1"] for name, found in metrics.items()}
             table[f"{kind} {severity}"] = {"zero_shot": metrics[methods[0]]["zero_shot_acc1"]} | row
     return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--severities", default="4,5")
-    parser.add_argument("--methods", default="tda,dmn,cosmic,bayes_means")
-    parser.add_argument("--images", type=int, default=2000)
-    given = parser.parse_args()
-    methods = given.methods.split(",")
-    table = gains(methods, [int(part) for part in given.severities.split(",")], given.images)
-    names = ["zero_shot", *methods]
-    print(f"| shift | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
+    parser.add_argument("--severities", default="4,5", help="severities from 1 to 5, with commas between")
+    parser.add_argument("--methods", default="tda,dmn,cosmic,bayes_means", help="methods, with commas between")
+    parser.add_argument("--images", type=int, default=2000, help="photographs per corruption")
+    options = parser.parse_args()
+    methods = options.methods.split(",")
+    table = accuracies(methods, [int(severity) for severity in options.severities.split(",")], options.images)
+    columns = ["zero_shot", *methods]
+    print(f"| shift | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for shift, row in table.items():
-        print(f"| {shift} | {' | '.join(f'{100 * row[name]:.1f}' for name in names)} |")
-    means = [np.mean([row[name] for row in table.values()]) for name in names]
+        print(f"| {shift} | {' | '.join(f'{100 * row[name]:.1f}' for name in columns)} |")
+    means = [np.mean([row[name] for row in table.values()]) for name in columns]
     print(f"| mean | {' | '.join(f'{100 * mean:.1f}' for mean in means)} |")
 
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from cosmic_tta.packs import FeaturePack
-from cosmic_tta.synthetic import superclass_pack
+from cosmic_tta.features.pack import FeaturePack
+from cosmic_tta.features.synthetic import superclass_pack
+from tests.support.paths import SHARED
 
 settings.register_profile("ours", deadline=None, derandomize=True)
 settings.load_profile("ours")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 
-
-# Whole files that say nothing more on the plain path: what they test comes before or after the engine.
+# Folders and files that say nothing more on the plain path: what they test comes before or after the engine.
 PATHLESS = (
-    "test_calibration", "test_datasets", "test_encoders", "test_extract", "test_metrics", "test_pictures",
-    "test_prompts", "test_tables", "test_views",
+    "tests/cli/commands/test_datasets.py", "tests/cli/commands/test_extract.py", "tests/data/", "tests/encoders/",
+    "tests/evaluation/test_calibration.py", "tests/evaluation/test_metrics.py", "tests/features/extraction/",
+    "tests/reporting/",
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ PATHLESS = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark them, before others are chosen by their marks."""
     for item in items:
-        if item.path.name.startswith(PATHLESS):
+        if item.nodeid.startswith(PATHLESS):
             item.add_marker(pytest.mark.pathless)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tiny import TinyEncoder, class_folders, picture
 
 from cosmic_tta import ZeroShot, make_method
 from cosmic_tta.classifier import Classifier
-from cosmic_tta.datasets.embedded import photographs
-from cosmic_tta.errors import CosmicError, InputError, PictureError, SnapshotError
+from cosmic_tta.core.errors import CosmicError, ImageError, InputError, SnapshotError
+from cosmic_tta.data.datasets.embedded import photographs
+from tests.support.tiny import TinyEncoder, class_folders, image
 
 pytestmark = pytest.mark.pathless
 
@@ -23,42 +23,42 @@ def classifier(**settings: object) -> Classifier:
     return Classifier(CLASSES, **(given | settings))  # type: ignore[arg-type]
 
 
-def test_one_picture_gives_a_list_and_several_a_list_of_lists(tmp_path: Path) -> None:
-    picture(1).save(tmp_path / "a.png")
-    named = classifier()
-    one = named(tmp_path / "a.png")
+def test_one_image_gives_a_list_and_several_a_list_of_lists(tmp_path: Path) -> None:
+    image(1).save(tmp_path / "a.png")
+    classify = classifier()
+    one = classify(tmp_path / "a.png")
     assert sorted(answer["label"] for answer in one) == sorted(CLASSES)
     scores = [answer["score"] for answer in one]
     assert scores == sorted(scores, reverse=True)
     assert sum(scores) == pytest.approx(1, abs=1e-5)
-    several = named([tmp_path / "a.png", picture(2)], top=2)
+    several = classify([tmp_path / "a.png", image(2)], top=2)
     assert [len(answers) for answers in several] == [2, 2]
 
 
-def test_a_picture_may_be_given_in_any_form(tmp_path: Path) -> None:
-    picture(1).save(tmp_path / "a.png")
-    forms: list[Any] = [tmp_path / "a.png", str(tmp_path / "a.png"), (tmp_path / "a.png").read_bytes(), picture(1)]
-    answers = [classifier(views=1)(form, learn=False) for form in [*forms, np.asarray(picture(1))]]
+def test_an_image_may_be_given_in_any_form(tmp_path: Path) -> None:
+    image(1).save(tmp_path / "a.png")
+    forms: list[Any] = [tmp_path / "a.png", str(tmp_path / "a.png"), (tmp_path / "a.png").read_bytes(), image(1)]
+    answers = [classifier(views=1)(form, learn=False) for form in [*forms, np.asarray(image(1))]]
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_answers_do_not_depend_on_how_pictures_are_grouped() -> None:
-    stream = [picture(number) for number in range(12)]
+def test_answers_do_not_depend_on_how_images_are_grouped() -> None:
+    stream = [image(number) for number in range(12)]
     together, apart = classifier(views=3), classifier(views=3)
     grouped = together(stream[:5]) + together(stream[5:])
     assert grouped == [apart(one) for one in stream]
 
 
 def test_without_learning_nothing_changes() -> None:
-    named = classifier()
-    named([picture(number) for number in range(5)])
-    first, again = named(picture(9), learn=False), named(picture(9), learn=False)
+    classify = classifier()
+    classify([image(number) for number in range(5)])
+    first, again = classify(image(9), learn=False), classify(image(9), learn=False)
     assert first == again
-    assert named(picture(9)) != first or named(picture(9), learn=False) != first
+    assert classify(image(9)) != first or classify(image(9), learn=False) != first
 
 
 def test_a_saved_state_goes_on(tmp_path: Path) -> None:
-    stream = [picture(number) for number in range(10)]
+    stream = [image(number) for number in range(10)]
     whole, first, second = classifier(), classifier(), classifier()
     expected = whole(stream)
     got = first(stream[:6])
@@ -73,25 +73,25 @@ def test_a_saved_state_goes_on(tmp_path: Path) -> None:
     others(stream[:1])  # a refused file leaves it as it was
 
 
-def test_what_cannot_be_read_is_told_before_anything_is_learned(tmp_path: Path) -> None:
+def test_an_unreadable_image_is_reported_before_anything_is_learned(tmp_path: Path) -> None:
     (tmp_path / "bad.jpg").write_bytes(b"nothing")
-    named, twin = classifier(), classifier()
-    with pytest.raises(PictureError, match=r"bad.jpg: is no picture"):
-        named([picture(1), tmp_path / "bad.jpg"])
-    assert named(picture(2)) == twin(picture(2))
+    classify, twin = classifier(), classifier()
+    with pytest.raises(ImageError, match=r"bad.jpg: is not an image"):
+        classify([image(1), tmp_path / "bad.jpg"])
+    assert classify(image(2)) == twin(image(2))
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (3, "a picture is a path, bytes, a Pillow image or an array .* given int"),
+        (3, "an image is a path, bytes, a Pillow image or an array .* given int"),
         (np.zeros((4, 4)), r"given float64 \[4, 4\]"),
         (np.zeros((4, 4, 4), np.uint8), r"given uint8 \[4, 4, 4\]"),
         (np.zeros((0, 4, 3), np.uint8), r"given uint8 \[0, 4, 3\]"),
         (Image.new("RGB", (0, 3)), "given Image"),
     ],
 )
-def test_what_is_no_picture(wrong: object, message: str) -> None:
+def test_values_that_are_no_image(wrong: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         classifier()([wrong])  # type: ignore[list-item]
 
@@ -107,25 +107,25 @@ def test_settings_are_checked_when_it_is_made() -> None:
     assert Classifier(CLASSES, clip=TinyEncoder()).aux is None  # no embedded encoder beside one of the user's
 
 
-def test_the_embedded_pair_names_its_photographs() -> None:
+def test_the_embedded_pair_classifies_its_photographs() -> None:
     dataset = photographs()
     assert len(dataset) == 2000
-    named = Classifier(dataset.class_names)
-    assert (named.clip.name, named.aux and named.aux.name) == ("mini:clip", "mini:dino")
+    classify = Classifier(dataset.class_names)
+    assert (classify.clip.name, classify.aux and classify.aux.name) == ("mini:clip", "mini:dino")
     items = dataset.items[:100]
-    found = named([item.read() for item in items], top=1)
+    found = classify([item.read() for item in items], top=1)
     right = sum(
         answers[0]["label"] == dataset.class_names[item.label or 0] for answers, item in zip(found, items, strict=True)
     )
     assert right > 70
 
 
-def test_a_word_that_the_small_model_never_saw() -> None:
-    with pytest.raises(InputError, match=r"never seen the word 'zebra'; it knows airplane, .* hf:openai/clip"):
+def test_a_word_that_the_mini_model_does_not_know() -> None:
+    with pytest.raises(InputError, match=r"does not know the word 'zebra'; its classes are airplane, .* hf:openai"):
         Classifier(["cat", "zebra"])
     Classifier(["kitten", "a lorry", "Puppies"])
 
 
-def test_folders_of_pictures(tmp_path: Path) -> None:
+def test_folders_of_images(tmp_path: Path) -> None:
     files = sorted(class_folders(tmp_path / "in", ("a", "b"), 3).rglob("*.jpg"))
     assert len(classifier()(files)) == 6

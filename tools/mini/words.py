@@ -1,4 +1,4 @@
-"""The words that the mini text tower knows, and the sentences it is trained on."""
+"""The vocabulary of the embedded text tower, and the sentences that it is trained on."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ TEMPLATES = (
     "art of the {}",
 )
 PLURALS = {"aircraft": "aircraft", "deer": "deer", "puppy": "puppies", "pony": "ponies", "lorry": "lorries"}
-LONGEST = 12
+MAX_WORDS = 12
 
 
 def vocabulary() -> list[str]:
-    """Return every word, its place its number; place 0 stands for none."""
+    """Return every word; its index is its number, and index 0 is padding."""
     nouns = {form for group in SYNONYMS.values() for noun in group for form in forms(noun)}
-    frames = {word for template in TEMPLATES for word in template.replace("{}", "").split()}
-    return ["", *sorted(nouns | frames)]
+    others = {word for template in TEMPLATES for word in template.replace("{}", "").split()}
+    return ["", *sorted(nouns | others)]
 
 
 def forms(noun: str) -> tuple[str, str]:
@@ -64,13 +64,13 @@ def forms(noun: str) -> tuple[str, str]:
 
 
 def numbers(sentence: str, known: dict[str, int]) -> list[int]:
-    """Turn a sentence into the numbers of its words, filled up with zeros."""
+    """Return the numbers of a sentence's words, padded with zeros."""
     found = [known[word] for word in sentence.split()]
-    return found + [0] * (LONGEST - len(found))
+    return found + [0] * (MAX_WORDS - len(found))
 
 
-def draw(known: dict[str, int], random: torch.Generator) -> Tensor:
-    """Draw a sentence for each class: [10, LONGEST]."""
+def sample(known: dict[str, int], random: torch.Generator) -> Tensor:
+    """Return a random sentence of each class: [10, MAX_WORDS]."""
 
     def one(choices: tuple[str, ...]) -> str:
         return choices[int(torch.randint(len(choices), (1,), generator=random))]
@@ -80,5 +80,5 @@ def draw(known: dict[str, int], random: torch.Generator) -> Tensor:
 
 
 def plain(known: dict[str, int]) -> Tensor:
-    """Return the sentences that zero-shot accuracy is measured with: [10, LONGEST]."""
+    """Return the sentences for zero-shot accuracy: [10, MAX_WORDS]."""
     return torch.tensor([numbers(f"a photo of a {name}", known) for name in CLASSES])

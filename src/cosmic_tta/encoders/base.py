@@ -1,7 +1,7 @@
-"""What every encoder can do, whatever library runs it.
+"""The protocols of encoders, whatever library runs them.
 
-An image encoder turns pixels (eight bits, already resized and cropped by its own preprocessing) into unit rows.
-A CLIP-like one turns sentences into unit rows of the same space, too.
+An image encoder turns eight-bit pixels into unit rows; its own preprocessing has resized and cropped them.
+A CLIP-like encoder also turns sentences into unit rows of the same space.
 """
 
 from __future__ import annotations
@@ -13,43 +13,67 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_tta.errors import InputError
-from cosmic_tta.preprocessing import Preprocessing
+from cosmic_tta.core.errors import InputError
+from cosmic_tta.data.images.preprocess import Preprocessing
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 KINDS = ("clip", "image")
-TEXTS_AT_ONCE = 256  # sentences in one pass: a data set's templates times its classes would not fit
+TEXT_BATCH = 256  # all sentences of a data set at once may not fit into memory
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """The last layer's tokens of some pictures, for attention maps; every token has length one."""
+    """The tokens of the last layer, for attention maps; every token has length one.
 
-    summary: NDArray[np.float32]  # [B, width]: the class token, or the pooled feature where there is none
-    patches: NDArray[np.float32]  # [B, rows, columns, width]
+    Args:
+        summary: The class token, or the pooled feature if there is none: [B, width].
+        patches: The tokens of the patches: [B, rows, columns, width].
+
+    Examples:
+        >>> from cosmic_tta.encoders import make_encoder
+        >>> make_encoder("mini:dino").tokens(np.zeros((1, 32, 32, 3), np.uint8)).patches.shape
+        (1, 4, 4, 256)
+    """
+
+    summary: NDArray[np.float32]
+    patches: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Options:
-    """How an encoder is to run: where, in which numbers, with a text tower or without, on how many threads."""
+class EncoderOptions:
+    """The options of `make_encoder`."""
 
     device: str = "auto"
     dtype: str = "auto"
-    kind: str | None = None
+    kind: str | None = None  # `clip` needs a text tower, `image` needs none
     threads: int | None = None
 
 
 class Encoder(Protocol):
-    """Pictures to unit features."""
+    """Encodes images as unit rows.
 
-    name: str  # as it was asked for: `family:model[,weights]`
-    dim: int  # width of the features
+    Attributes:
+        name: The name that it was made by: `family:model[,weights]`.
+        dim: Width of the features.
+        preprocessing: How images become the pixels that it takes.
+
+    Examples:
+        >>> from cosmic_tta.data import open_image, open_source
+        >>> from cosmic_tta.encoders import make_encoder
+        >>> encoder = make_encoder("mini:dino")
+        >>> image = open_image(open_source("mini").items[0].read())
+        >>> encoder.encode(encoder.preprocessing.pixels(image)[None]).shape
+        (1, 256)
+    """
+
+    name: str
+    dim: int
     preprocessing: Preprocessing
 
     @property
     def fingerprint(self) -> str:
-        """Of the weights: two encoders with the same one give the same features."""
+        """Hash of the weights: two encoders with the same one give the same features."""
         ...
 
     def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -63,7 +87,17 @@ class Encoder(Protocol):
 
 @runtime_checkable
 class ClipEncoder(Encoder, Protocol):
-    """Pictures and sentences to unit features of one space."""
+    """Encodes images and sentences as unit rows of one space.
+
+    Attributes:
+        logit_scale: Factor from cosines to logits.
+
+    Examples:
+        >>> from cosmic_tta.encoders import make_clip
+        >>> clip = make_clip("mini:clip")
+        >>> clip.encode_texts(["a photo of a cat.", "a photo of a dog."]).shape, round(clip.logit_scale, 1)
+        ((2, 128), 5.4)
+    """
 
     logit_scale: float
 
@@ -73,18 +107,18 @@ class ClipEncoder(Encoder, Protocol):
 
 
 def checked_pixels(pixels: Any, preprocessing: Preprocessing) -> NDArray[np.uint8]:
-    """Return [B, height, width, 3] in eight bits, contiguous and writable, or refuse what was given."""
+    """Return eight-bit pixels [B, height, width, 3], contiguous and writable; other arrays are refused."""
     height, width = preprocessing.size
-    form = f"uint8 [B, {height}, {width}, 3], as encoder.preprocessing.pixels makes them, stacked"
+    expected = f"uint8 [B, {height}, {width}, 3], as encoder.preprocessing.pixels makes them, stacked"
     if not isinstance(pixels, np.ndarray):
-        raise InputError(f"pixels must be a NumPy array, {form}; given {type(pixels).__name__}.")
+        raise InputError(f"pixels must be a NumPy array, {expected}; given {type(pixels).__name__}.")
     if pixels.dtype != np.uint8 or pixels.shape[1:] != (height, width, 3):
-        raise InputError(f"pixels must be {form}; given {pixels.dtype} {list(pixels.shape)}.")
+        raise InputError(f"pixels must be {expected}; given {pixels.dtype} {list(pixels.shape)}.")
     return np.require(pixels, requirements=["C", "W"])
 
 
 def checked_texts(texts: Any) -> list[str]:
-    """Return the sentences as a list, or refuse what is none."""
+    """Return the sentences as a list; anything else is refused."""
     if isinstance(texts, str) or not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise InputError(f"texts must be a list of sentences; given {texts!r:.60}.")
     return list(texts)

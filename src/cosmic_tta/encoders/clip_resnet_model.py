@@ -1,9 +1,8 @@
 """CLIP with a modified ResNet, as a torch module whose names are those of the published weights.
 
-A. Radford et al.: Learning transferable visual models from natural language supervision, ICML 2021, section 2.4: a
-ResNet-D with three convolutions as its stem, anti-aliased strides (an average pool before the convolution that would
-have had the stride) and attention in place of the last average pool; a causal transformer for texts.
-All sizes are read off the shapes of the weights.
+A. Radford et al.: Learning transferable visual models from natural language supervision, ICML 2021, section 2.4.
+The image tower is a ResNet-D with three convolutions as its stem, average pools in place of strides, and an attention
+pool at its end. The text tower is a causal transformer. All sizes come from the shapes of the weights.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cosmic_tta.errors import EncoderError
+from cosmic_tta.core.errors import EncoderError
 
-EXPANSION = 4  # a stage's output is so many times wider than its bottleneck
-REDUCTION = 32  # pixels a cell of the last grid
-HEAD = 64  # width of an attention head
-DROPPED = ("input_resolution", "context_length", "vocab_size")  # numbers that published files hold beside the weights
+EXPANSION = 4  # width of a stage's output / width of its bottleneck
+REDUCTION = 32  # pixels per cell of the last grid, along an edge
+HEAD_WIDTH = 64
+NOT_WEIGHTS = ("input_resolution", "context_length", "vocab_size")  # numbers in the published files
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ClipResnetSizes:
     """The sizes of a CLIP with a ResNet."""
 
     dim: int
@@ -38,11 +37,11 @@ class Sizes:
     text_layers: int
 
     @classmethod
-    def of(cls, weights: Mapping[str, Tensor]) -> Sizes:
-        """Read the sizes off the weights, or say that these are not such weights."""
+    def of(cls, weights: Mapping[str, Tensor]) -> ClipResnetSizes:
+        """Return the sizes of some weights; other models' weights are refused."""
         if "visual.proj" in weights or "visual.class_embedding" in weights:
             raise EncoderError(
-                "these are the weights of a CLIP ViT; for it use hf:openai/clip-vit-base-patch16 or the like."
+                "these are the weights of a CLIP ViT; use the family hf, such as hf:openai/clip-vit-base-patch16."
             )
         try:
             grid = isqrt(weights["visual.attnpool.positional_embedding"].shape[0] - 1)
@@ -58,8 +57,10 @@ class Sizes:
             )
         except (KeyError, IndexError) as error:
             raise EncoderError(f"these are not the weights of a CLIP with a ResNet: {error} is missing.") from error
-        if sizes.text_width % HEAD or sizes.width * REDUCTION % HEAD or not all(sizes.layers):
-            raise EncoderError(f"these are not the weights of a CLIP with a ResNet: no heads of {HEAD} fit {sizes}.")
+        if sizes.text_width % HEAD_WIDTH or sizes.width * REDUCTION % HEAD_WIDTH or not all(sizes.layers):
+            raise EncoderError(
+                f"these are not the weights of a CLIP with a ResNet: no heads of {HEAD_WIDTH} fit {sizes}."
+            )
         return sizes
 
 
@@ -68,7 +69,7 @@ def _blocks(weights: Mapping[str, Tensor], prefix: str) -> int:
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1 convolutions around a shortcut; a stride is an average pool."""
+    """1x1, 3x3 and 1x1 convolutions with a shortcut; an average pool replaces the stride."""
 
     def __init__(self, inner: int, width: int, stride: int) -> None:
         super().__init__()
@@ -83,40 +84,40 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [B, 4·width, rows/stride, columns/stride]."""
-        kept = x if self.downsample is None else self.downsample(self.pool(x))
+        shortcut = x if self.downsample is None else self.downsample(self.pool(x))
         x = functional.relu(self.bn1(self.conv1(x)))
         x = functional.relu(self.bn2(self.conv2(x)))
         x = self.bn3(self.conv3(self.pool(x)))
-        return functional.relu(x + kept)
+        return functional.relu(x + shortcut)
 
 
 class AttentionPool(nn.Module):
-    """The mean of the grid asks the grid; one layer of attention with positions."""
+    """One layer of attention with positions; the query is the mean of the grid."""
 
     def __init__(self, cells: int, width: int, dim: int) -> None:
         super().__init__()
         self.positional_embedding = nn.Parameter(torch.empty(cells + 1, width))
         self.q_proj, self.k_proj, self.v_proj = (nn.Linear(width, width) for _ in range(3))
         self.c_proj = nn.Linear(width, dim)
-        self.heads = width // HEAD
+        self.heads = width // HEAD_WIDTH
 
     def forward(self, grid: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the answer [B, dim] and the values [B, rows, columns, width] that it was mixed from."""
+        """Return the feature [B, dim] and the values [B, rows, columns, width] that attention averages."""
         cells = grid.flatten(2).transpose(1, 2)  # [B, cells, width]
         cells = torch.cat((cells.mean(1, keepdim=True), cells), 1) + self.positional_embedding
         value = self.v_proj(cells)
         query, key, values = (
-            x.unflatten(-1, (self.heads, HEAD)).transpose(1, 2)
+            x.unflatten(-1, (self.heads, HEAD_WIDTH)).transpose(1, 2)
             for x in (self.q_proj(cells[:, :1]), self.k_proj(cells), value)
         )
-        answer = functional.scaled_dot_product_attention(query, key, values)  # [B, heads, 1, HEAD]
-        return self.c_proj(answer.flatten(1)), value[:, 1:].unflatten(1, grid.shape[2:])
+        pooled = functional.scaled_dot_product_attention(query, key, values)  # [B, heads, 1, HEAD_WIDTH]
+        return self.c_proj(pooled.flatten(1)), value[:, 1:].unflatten(1, grid.shape[2:])
 
 
-class Visual(nn.Module):
-    """The picture tower."""
+class VisualTower(nn.Module):
+    """The image tower."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ClipResnetSizes) -> None:
         super().__init__()
         width = sizes.width
         self.conv1, self.bn1 = nn.Conv2d(3, width // 2, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(width // 2)
@@ -124,26 +125,26 @@ class Visual(nn.Module):
         self.conv3, self.bn3 = nn.Conv2d(width // 2, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)
         inner = width
         for stage, blocks in enumerate(sizes.layers):
-            widths = width << stage
-            made = []
-            for place in range(blocks):
-                made.append(Bottleneck(inner, widths, stride=2 if stage and not place else 1))
-                inner = EXPANSION * widths
-            self.add_module(f"layer{stage + 1}", nn.Sequential(*made))
+            stage_width = width << stage
+            layer = []
+            for block in range(blocks):
+                layer.append(Bottleneck(inner, stage_width, stride=2 if stage and not block else 1))
+                inner = EXPANSION * stage_width
+            self.add_module(f"layer{stage + 1}", nn.Sequential(*layer))
         self.attnpool = AttentionPool((sizes.resolution // REDUCTION) ** 2, inner, sizes.dim)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features [B, dim] of [B, 3, height, width], and the last grid's values."""
+        """Return features [B, dim] of [B, 3, height, width], and the values of the last grid."""
         for conv, norm in ((self.conv1, self.bn1), (self.conv2, self.bn2), (self.conv3, self.bn3)):
             x = functional.relu(norm(conv(x)))
         x = functional.avg_pool2d(x, 2)
         for stage in (1, 2, 3, 4):
             x = self.get_submodule(f"layer{stage}")(x)
-        answer: tuple[Tensor, Tensor] = self.attnpool(x)
-        return answer
+        pooled: tuple[Tensor, Tensor] = self.attnpool(x)
+        return pooled
 
 
-class Attention(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Causal self-attention with one matrix for query, key and value."""
 
     def __init__(self, width: int) -> None:
@@ -151,18 +152,18 @@ class Attention(nn.Module):
         self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width))
         self.in_proj_bias = nn.Parameter(torch.empty(3 * width))
         self.out_proj = nn.Linear(width, width)
-        self.heads = width // HEAD
+        self.heads = width // HEAD_WIDTH
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [T, context, width]."""
         mixed = functional.linear(x, self.in_proj_weight, self.in_proj_bias)
-        query, key, value = (y.unflatten(-1, (self.heads, HEAD)).transpose(1, 2) for y in mixed.chunk(3, -1))
-        answer = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.out_proj(answer.transpose(1, 2).flatten(2))
+        query, key, value = (y.unflatten(-1, (self.heads, HEAD_WIDTH)).transpose(1, 2) for y in mixed.chunk(3, -1))
+        attended = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.out_proj(attended.transpose(1, 2).flatten(2))
 
 
 class Mlp(nn.Module):
-    """Two linear maps with CLIP's quick rendering of GELU between."""
+    """Two linear maps with CLIP's fast approximation of GELU between them."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -174,12 +175,12 @@ class Mlp(nn.Module):
         return self.c_proj(x * torch.sigmoid(1.702 * x))
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """One layer of the text transformer, norms first."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.attn, self.mlp = Attention(width), Mlp(width)
+        self.attn, self.mlp = MultiHeadAttention(width), Mlp(width)
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -193,7 +194,7 @@ class Transformer(nn.Module):
 
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
-        self.resblocks = nn.Sequential(*(Block(width) for _ in range(layers)))
+        self.resblocks = nn.Sequential(*(TransformerBlock(width) for _ in range(layers)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [T, context, width]."""
@@ -203,10 +204,10 @@ class Transformer(nn.Module):
 class ClipResnet(nn.Module):
     """Both towers, with the names of the published weights."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ClipResnetSizes) -> None:
         super().__init__()
         self.sizes = sizes
-        self.visual = Visual(sizes)
+        self.visual = VisualTower(sizes)
         self.transformer = Transformer(sizes.text_width, sizes.text_layers)
         self.token_embedding = nn.Embedding(sizes.vocabulary, sizes.text_width)
         self.positional_embedding = nn.Parameter(torch.empty(sizes.context, sizes.text_width))
@@ -225,24 +226,24 @@ class ClipResnet(nn.Module):
 
     @classmethod
     def from_weights(cls, weights: Mapping[str, Tensor]) -> ClipResnet:
-        """Make the model that some weights belong to, in float32; weights that do not fit are refused."""
-        weights = {name: value.to(torch.float32) for name, value in weights.items() if name not in DROPPED}
-        sizes = Sizes.of(weights)
+        """Make the model of some weights, in float32; weights that do not fit are refused."""
+        weights = {name: value.to(torch.float32) for name, value in weights.items() if name not in NOT_WEIGHTS}
+        sizes = ClipResnetSizes.of(weights)
         with torch.device("meta"):
             model = cls(sizes)
-        wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+        expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
         given = {name: tuple(value.shape) for name, value in weights.items()}
-        # The norms' counters of batches mean nothing here; files leave them out now and then.
-        counters = {name for name in wanted if name.endswith("num_batches_tracked")}
+        # The batch counters of the norms are not used; some files leave them out.
+        counters = {name for name in expected if name.endswith("num_batches_tracked")}
         wrong = sorted(
             name
-            for name in wanted.keys() | given.keys()
-            if name not in counters and wanted.get(name) != given.get(name)
+            for name in expected.keys() | given.keys()
+            if name not in counters and expected.get(name) != given.get(name)
         )
         if wrong:
-            told = f"{wrong[0]!r} is {given.get(wrong[0], 'missing')}, expected {wanted.get(wrong[0], 'none')}"
+            first = f"{wrong[0]!r} is {given.get(wrong[0], 'missing')}, expected {expected.get(wrong[0], 'none')}"
             raise EncoderError(
-                f"these weights are not those of a CLIP with a ResNet: {told}; {len(wrong)} differ in all."
+                f"these weights are not those of a CLIP with a ResNet: {first}; {len(wrong)} differ in all."
             )
         zero = dict.fromkeys(counters, torch.zeros((), dtype=torch.int64))
         model.load_state_dict(weights | zero, assign=True)

@@ -1,4 +1,4 @@
-"""Views of a picture that a diffusion model draws: one of the package diffusers, or the small embedded one."""
+"""Diffusion models that generate variations of an image: pipelines of diffusers, or the small embedded model."""
 
 from __future__ import annotations
 
@@ -8,41 +8,50 @@ from typing import Any
 
 from PIL import Image
 
-from cosmic_tta.encoders.base import Options
-from cosmic_tta.errors import EncoderError, unknown_name
+from cosmic_tta.core.errors import EncoderError, unknown_name
+from cosmic_tta.encoders.base import EncoderOptions
 
 INSTALL = "pip install 'cosmic-tta[diffusion]', in a clone -e '.[diffusion]'"
-EXAMPLE = "stabilityai/stable-diffusion-2-1-unclip-small"  # draws variations of a picture, without a sentence
-MINI = "mini:drawer"
-Draw = Callable[[Image.Image, int, int], list[Image.Image]]  # a picture, how many, a seed
+EXAMPLE = "stabilityai/stable-diffusion-2-1-unclip-small"  # varies an image and needs no prompt
+MINI = "mini:diffusion"
+ViewGenerator = Callable[[Image.Image, int, int], list[Image.Image]]  # (image, count, seed) → variations
 
 
-def load(name: str, device: str = "auto") -> Draw:
-    """Load what takes a picture and gives variations of it: `mini:drawer`, or a pipeline by its name or folder."""
+def load(name: str, device: str = "auto") -> ViewGenerator:
+    """Load a model that generates variations of an image.
+
+    Args:
+        name: `mini:diffusion`, or the name or folder of a diffusers pipeline.
+        device: `auto`, `cpu`, `cuda` or `mps`.
+
+    Raises:
+        UnknownNameError: There is no embedded model of that name.
+        EncoderError: A package is missing, or the pipeline cannot be loaded.
+    """
     if name == MINI:
-        from cosmic_tta.encoders.mini_drawer import MiniDrawer
+        from cosmic_tta.encoders.mini_diffusion import MiniDiffusion
 
-        return MiniDrawer()
+        return MiniDiffusion()
     if name.startswith("mini:"):
-        raise unknown_name("embedded model that draws", name, (MINI,))
+        raise unknown_name("embedded diffusion model", name, (MINI,))
     missing = [package for package in ("torch", "diffusers") if find_spec(package) is None]
     if missing:
-        raise EncoderError(f"drawing views needs {' and '.join(missing)}, not installed: {INSTALL}.")
+        raise EncoderError(f"generating views needs {' and '.join(missing)}, not installed: {INSTALL}.")
     import torch
     from diffusers import DiffusionPipeline
 
-    from cosmic_tta.encoders.torch_towers import where
+    from cosmic_tta.encoders.torch_encoder import choose_device
 
-    place, dtype = where(Options(device))
+    torch_device, dtype = choose_device(EncoderOptions(device))
     try:
-        pipeline = DiffusionPipeline.from_pretrained(name, torch_dtype=dtype).to(place)
-    except Exception as error:  # a missing file, an unreachable hub and a damaged file come as many kinds of error
+        pipeline = DiffusionPipeline.from_pretrained(name, torch_dtype=dtype).to(torch_device)
+    except Exception as error:  # missing files, an unreachable hub and damaged files raise many kinds of errors
         raise EncoderError(f"diffusers cannot load {name!r}: {error!s:.300}") from error
     pipeline.set_progress_bar_config(disable=True)
 
-    def draw(picture: Image.Image, count: int, seed: int) -> list[Image.Image]:
+    def generate(image: Image.Image, count: int, seed: int) -> list[Image.Image]:
         random = torch.Generator("cpu").manual_seed(seed)
-        drawn: Any = pipeline(image=picture, num_images_per_prompt=count, generator=random)
-        return list(drawn.images)
+        result: Any = pipeline(image=image, num_images_per_prompt=count, generator=random)
+        return list(result.images)
 
-    return draw
+    return generate

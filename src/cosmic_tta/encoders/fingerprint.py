@@ -1,4 +1,4 @@
-"""A name for weights that is the same on any machine."""
+"""Hashes of weights, the same on every machine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-LENGTH = 32  # hexadecimal digits: 128 bits tell weights apart
+LENGTH = 32  # hexadecimal digits
 
 
 def fingerprint(tensors: Mapping[str, Any]) -> str:
-    """Hash tensors on the CPU by name, type, shape and bytes; the order in which they come does not count."""
+    """Hash tensors on the CPU by name, type, shape and bytes; their order does not matter."""
     names = sorted(tensors)
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # hashing lets other threads run
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # hashing releases the GIL
         digests = list(pool.map(lambda name: _digest(tensors[name]), names))
-    return _joined(names, digests)
+    return _join(names, digests)
 
 
 def file_fingerprint(files: Mapping[str, Path]) -> str:
@@ -27,20 +27,20 @@ def file_fingerprint(files: Mapping[str, Path]) -> str:
     for name in names:
         with open(files[name], "rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").digest())
-    return _joined(names, digests)
+    return _join(names, digests)
 
 
 def _digest(tensor: Any) -> bytes:
     import torch
 
-    made = hashlib.sha256()  # twice as fast as BLAKE2 where the processor helps
-    made.update(f"{tensor.dtype} {list(tensor.shape)} ".removeprefix("torch.").encode())
-    made.update(tensor.reshape(-1).view(torch.uint8).numpy())  # NumPy knows no bfloat16
-    return made.digest()
+    digest = hashlib.sha256()  # most processors have instructions for it
+    digest.update(f"{tensor.dtype} {list(tensor.shape)} ".removeprefix("torch.").encode())
+    digest.update(tensor.reshape(-1).view(torch.uint8).numpy())  # as bytes: NumPy has no bfloat16
+    return digest.digest()
 
 
-def _joined(names: list[str], digests: list[bytes]) -> str:
-    whole = hashlib.sha256()
+def _join(names: list[str], digests: list[bytes]) -> str:
+    joined = hashlib.sha256()
     for name, digest in zip(names, digests, strict=True):
-        whole.update(name.encode() + b"\0" + digest)
-    return whole.hexdigest()[:LENGTH]
+        joined.update(name.encode() + b"\0" + digest)
+    return joined.hexdigest()[:LENGTH]

@@ -1,14 +1,14 @@
-"""`hf:`: CLIP, SigLIP, DINOv2 and DINOv3 ViTs that transformers loads, from a folder or a hub's cache.
+"""`hf:`: CLIP, SigLIP, DINOv2 and DINOv3 ViTs that transformers loads, from a folder or the hub's cache.
 
-What the features are:
+The features are:
 
-- CLIP: the class token after the last norm, projected into the space of texts.
+- CLIP: the class token after the last norm, projected into the space of the texts.
 - SigLIP (1, and 2 at a fixed size): the feature of its attention pooling.
 - DINOv2, with or without registers, and DINOv3: the class token after the last norm (`pooler_output`, which is
   `last_hidden_state[:, 0]`). COSMIC's auxiliary features are DINOv2's class tokens, not means of patches.
 
-SigLIP's logit is scale·cosine + bias; the bias is the same for every class, a softmax over classes does not see it,
-and it is left out.
+SigLIP's logit is scale·cosine + bias. The bias is the same for every class and cancels in a softmax, so it is left
+out.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from transformers import AutoConfig, AutoModel
 from transformers.masking_utils import create_causal_mask
 from transformers.utils import logging as transformers_logging
 
-from cosmic_tta.encoders.base import Encoder, Options
-from cosmic_tta.encoders.clip_tokenizer import ClipTokenizer
-from cosmic_tta.encoders.file_tokenizer import FileTokenizer
-from cosmic_tta.encoders.hub import model_folder
-from cosmic_tta.encoders.picture_settings import preprocessing_of
-from cosmic_tta.encoders.prompt_tower import PromptBody, Wording, clip_wording
-from cosmic_tta.encoders.torch_towers import Body, Tokenizer, TorchClip, TorchEncoder, where
-from cosmic_tta.errors import EncoderError, unknown_name
+from cosmic_tta.core.errors import EncoderError, unknown_name
+from cosmic_tta.encoders.base import Encoder, EncoderOptions
+from cosmic_tta.encoders.hf_files import model_folder
+from cosmic_tta.encoders.hf_processor import preprocessing_of
+from cosmic_tta.encoders.prompt_tower import PromptTokens, PromptTransformer, clip_prompt_tokens
+from cosmic_tta.encoders.tokenizers.clip import ClipTokenizer
+from cosmic_tta.encoders.tokenizers.hf_file import FileTokenizer
+from cosmic_tta.encoders.torch_encoder import EncoderBody, Tokenizer, TorchClip, TorchEncoder, choose_device
 
-LEGACY_END = 2  # a CLIP configuration that says so means: the largest number of the sentence
+LEGACY_END = 2  # in old CLIP configurations: the end token is the one with the largest number
 MODEL_TYPES = ("clip", "siglip", "dinov2", "dinov2_with_registers", "dinov3_vit")
 
 
-def load(name: str, revision: str | None, options: Options) -> Encoder:
+def load(name: str, revision: str | None, options: EncoderOptions) -> Encoder:
     """Load a model by its hub name or from a folder."""
-    where(options)  # a device that is not there is refused before anything is loaded
+    choose_device(options)  # refuses a missing device before anything is loaded
     folder = model_folder(name, revision)
     model_type = _model_type(folder)
     model = _model(folder)
@@ -46,14 +46,14 @@ def load(name: str, revision: str | None, options: Options) -> Encoder:
     patch = int(vision.patch_size)
     preprocessing = preprocessing_of(folder, model_type, int(vision.image_size))
     height, width = preprocessing.size
-    fixed = model_type in ("clip", "siglip")
-    if (fixed and preprocessing.size != (vision.image_size, vision.image_size)) or height % patch or width % patch:
-        takes = f"pictures of {vision.image_size} x {vision.image_size}" if fixed else f"multiples of {patch} pixels"
+    fixed_size = model_type in ("clip", "siglip")
+    if (fixed_size and preprocessing.size != (vision.image_size, vision.image_size)) or height % patch or width % patch:
+        takes = f"images of {vision.image_size} x {vision.image_size}" if fixed_size else f"multiples of {patch} pixels"
         raise EncoderError(
             f"{str(folder)!r}: its preprocessing makes {height} x {width} pixels, its model takes {takes}."
         )
     grid = (height // patch, width // patch)
-    body: Body
+    body: EncoderBody
     if model_type == "clip":
         dim, body = int(model.config.projection_dim), ClipBody(model, grid)
     elif model_type == "siglip":
@@ -74,11 +74,11 @@ def load(name: str, revision: str | None, options: Options) -> Encoder:
     )
 
 
-class ClipBody(Body):
-    """CLIP's ViT. Patches go through the last norm and the projection as the class token does.
+class ClipBody(EncoderBody):
+    """CLIP's ViT. Patches pass the last norm and the projection, as the class token does.
 
-    The model was trained to project its class token alone; projected patches can be compared with texts, and show
-    where a picture resembles one only roughly.
+    The model was trained to project its class token alone. So the similarity of projected patches to a text shows
+    only roughly where an image resembles it.
     """
 
     def __init__(self, model: Any, grid: tuple[int, int]) -> None:
@@ -86,39 +86,39 @@ class ClipBody(Body):
         self.vision, self.projection, self.grid = model.vision_model, model.visual_projection, grid
 
     def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Return projected class tokens [B, dim] and the last layer's tokens."""
-        seen = self.vision(pixel_values=numbers)
-        return self.projection(seen.pooler_output), seen.last_hidden_state
+        """Return projected class tokens [B, dim] and the tokens of the last layer."""
+        output = self.vision(pixel_values=numbers)
+        return self.projection(output.pooler_output), output.last_hidden_state
 
     def patches(self, hidden: Tensor) -> Tensor:
-        """Return the patches' tokens in the space of texts."""
+        """Return the tokens of the patches in the space of the texts."""
         return self.projection(self.vision.post_layernorm(hidden[:, 1:])).unflatten(1, self.grid)
 
 
-class SiglipBody(Body):
-    """SigLIP's ViT, which has no class token: the feature is pooled. Patches lie before the pooling."""
+class SiglipBody(EncoderBody):
+    """SigLIP's ViT, which has no class token: the feature is pooled. Patches are the tokens before the pooling."""
 
     def __init__(self, model: Any, grid: tuple[int, int]) -> None:
         super().__init__()
         self.vision, self.grid = model.vision_model, grid
 
     def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Return pooled features [B, dim] and the last layer's tokens after the norm."""
-        seen = self.vision(pixel_values=numbers)
-        return seen.pooler_output, seen.last_hidden_state
+        """Return pooled features [B, dim] and the tokens of the last layer after the norm."""
+        output = self.vision(pixel_values=numbers)
+        return output.pooler_output, output.last_hidden_state
 
     def patches(self, hidden: Tensor) -> Tensor:
-        """Return the patches' tokens."""
+        """Return the tokens of the patches."""
         return hidden.unflatten(1, self.grid)
 
 
-class DinoBody(Body):
+class DinoBody(EncoderBody):
     """A DINO ViT: class token, registers (if any), patches."""
 
     def __init__(self, model: Any, grid: tuple[int, int]) -> None:
         super().__init__()
         self.model, self.grid = model, grid
-        self.first = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
+        self.first_patch = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 
     def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """Return class tokens [B, dim] and all tokens, after the last norm."""
@@ -126,15 +126,15 @@ class DinoBody(Body):
         return hidden[:, 0], hidden
 
     def patches(self, hidden: Tensor) -> Tensor:
-        """Return the patches' tokens, the registers left out."""
-        return hidden[:, self.first :].unflatten(1, self.grid)
+        """Return the tokens of the patches, without the registers."""
+        return hidden[:, self.first_patch :].unflatten(1, self.grid)
 
 
 class TextBody(nn.Module):
-    """The text tower of CLIP or SigLIP, its projection with it.
+    """The text tower of CLIP or SigLIP, with its projection.
 
-    No mask of the padding is needed: CLIP's tokens look back only, from an end that comes before it, and SigLIP was
-    trained to see it.
+    The padding needs no mask. CLIP's attention is causal and its end token comes before the padding; SigLIP was
+    trained with the padding.
     """
 
     def __init__(self, model: Any) -> None:
@@ -147,8 +147,8 @@ class TextBody(nn.Module):
         return features
 
 
-class ClipPrompts(PromptBody):
-    """CLIP's text tower from token embeddings on, layer by layer as transformers runs it."""
+class ClipPrompts(PromptTransformer):
+    """CLIP's text tower, from token embeddings to features."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class ClipPrompts(PromptBody):
         self.dim = int(self.projection.weight.shape[0])
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Return the tokens' embeddings."""
+        """Return the embeddings of the tokens."""
         return self.text.embeddings.token_embedding(ids)
 
     def forward(self, embedded: Tensor, last: Tensor) -> Tensor:
@@ -170,52 +170,52 @@ class ClipPrompts(PromptBody):
         return self.projection(ends)
 
 
-def load_prompts(name: str, revision: str | None) -> tuple[PromptBody, Wording]:
-    """Load the text tower of a CLIP, for learnable contexts."""
+def load_prompts(name: str, revision: str | None) -> tuple[PromptTransformer, PromptTokens]:
+    """Load the text tower of a CLIP, to learn context vectors through it."""
     folder = model_folder(name, revision)
     model_type = _model_type(folder)
     if model_type != "clip":
         raise EncoderError(f"prompts are learned through CLIP's text tower; {str(folder)!r} is a {model_type}.")
     model = _model(folder)
     tokenizer = _tokenizer(folder, name, model_type, model.config.text_config)
-    if not isinstance(tokenizer, ClipTokenizer):  # no CLIP comes with another
+    if not isinstance(tokenizer, ClipTokenizer):
         raise EncoderError(f"{str(folder)!r} has no tokenizer of CLIP's kind.")
-    return ClipPrompts(model), clip_wording(tokenizer)
+    return ClipPrompts(model), clip_prompt_tokens(tokenizer)
 
 
 def _model_type(folder: Path) -> str:
     file = folder / "config.json"
     try:
-        told = json.loads(file.read_text(encoding="utf-8")).get("model_type")
+        model_type = json.loads(file.read_text(encoding="utf-8")).get("model_type")
     except (OSError, ValueError, AttributeError) as error:
         raise EncoderError(f"{str(file)!r} cannot be read as JSON: {error}") from error
-    if told not in MODEL_TYPES:
-        raise EncoderError(f"{str(file)!r}: {unknown_name('model_type', str(told), MODEL_TYPES)}")
-    return str(told)
+    if model_type not in MODEL_TYPES:
+        raise EncoderError(f"{str(file)!r}: {unknown_name('model_type', str(model_type), MODEL_TYPES)}")
+    return str(model_type)
 
 
 def _model(folder: Path) -> Any:
-    """Load a model in float32, quietly; weights that do not fit are refused, none is made up."""
-    bar = transformers_logging.is_progress_bar_enabled()
+    """Load a model in float32, without output; missing weights are refused, not initialised at random."""
+    progress_bar = transformers_logging.is_progress_bar_enabled()
     level = transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
     try:
         configuration = AutoConfig.from_pretrained(folder, local_files_only=True)
-        model, told = AutoModel.from_pretrained(
+        model, loading = AutoModel.from_pretrained(
             folder, config=configuration, dtype=torch.float32, local_files_only=True, output_loading_info=True
         )
-    except Exception as error:  # a damaged file surfaces as many kinds of error
+    except Exception as error:  # damaged files raise many kinds of errors
         raise EncoderError(f"the model in {str(folder)!r} cannot be loaded, its files are damaged: {error}") from error
     finally:
         transformers_logging.set_verbosity(level)
-        if bar:
+        if progress_bar:
             transformers_logging.enable_progress_bar()
-    lacking = sorted(told["missing_keys"]) + sorted(str(key[0]) for key in told["mismatched_keys"])
-    if lacking:
+    unfit = sorted(loading["missing_keys"]) + sorted(str(key[0]) for key in loading["mismatched_keys"])
+    if unfit:
         raise EncoderError(
-            f"the weights in {str(folder)!r} do not fit its config.json: {len(lacking)} are missing or of another "
-            f"shape, the first {lacking[0]!r}."
+            f"the weights in {str(folder)!r} do not fit its config.json: {len(unfit)} are missing or of another "
+            f"shape, the first {unfit[0]!r}."
         )
     loaded: nn.Module = model
     return loaded
@@ -235,6 +235,6 @@ def _tokenizer(folder: Path, name: str, model_type: str, settings: Any) -> Token
     if settings.eos_token_id not in (LEGACY_END, tokenizer.end):
         raise EncoderError(
             f"{str(folder)!r}: the text tower looks for the end token {settings.eos_token_id}, its tokenizer writes "
-            f"{tokenizer.end}; they do not belong together."
+            f"{tokenizer.end}; take the tokenizer of this model."
         )
     return tokenizer

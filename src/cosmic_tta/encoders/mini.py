@@ -1,7 +1,7 @@
-"""`mini:`: the pair that ships with the package, to try the system with; nothing to download.
+"""`mini:`: the two embedded encoders, for trials without a download.
 
-`mini:clip` knows pictures and words of ten classes, `mini:dino` learned from pictures alone. They were trained on the
-training photographs of CIFAR-10 by `tools/mini/train.py`; the model card lies beside them.
+`mini:clip` encodes images and words of ten classes; `mini:dino` was trained on images alone. `tools/mini/train.py`
+trained them on the training images of CIFAR-10. Their model card is `docs/research/mini.md`.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosmic_tta.encoders.base import Encoder, Options
+from cosmic_tta.core.errors import EncoderError, unknown_name
+from cosmic_tta.encoders.base import Encoder, EncoderOptions
 from cosmic_tta.encoders.onnx import load as load_onnx
-from cosmic_tta.errors import EncoderError, unknown_name
 
 if TYPE_CHECKING:
-    from cosmic_tta.encoders.prompt_tower import PromptBody, Wording
+    from cosmic_tta.encoders.prompt_tower import PromptTokens, PromptTransformer
 
 MODELS = ("clip", "dino")
 
 
-def home(name: str) -> Path:
-    """Return where an embedded model lies."""
-    return Path(str(files("cosmic_tta"))) / "mini" / name
+def asset_folder(name: str) -> Path:
+    """Return the folder of an embedded model."""
+    return Path(str(files("cosmic_tta"))) / "encoders" / "assets" / name
 
 
 def folder(name: str) -> Path:
-    """Return where one of the pair lies."""
+    """Return the folder of an embedded encoder."""
     if name not in MODELS:
         raise unknown_name("embedded model", name, MODELS)
-    return home(name)
+    return asset_folder(name)
 
 
-def load_prompts(name: str, _: str | None) -> tuple[PromptBody, Wording]:
-    """Load the text tower once more, as a torch module."""
+def load_prompts(name: str, _: str | None) -> tuple[PromptTransformer, PromptTokens]:
+    """Load the text tower as a torch module, to learn context vectors through it."""
     from cosmic_tta.encoders.mini_text import read
 
     if name != "clip":
@@ -41,6 +41,6 @@ def load_prompts(name: str, _: str | None) -> tuple[PromptBody, Wording]:
     return read(folder(name))
 
 
-def load(name: str, weights: str | None, options: Options) -> Encoder:
-    """Load one of the pair; it runs on any machine."""
+def load(name: str, weights: str | None, options: EncoderOptions) -> Encoder:
+    """Load an embedded encoder; it needs onnxruntime alone."""
     return load_onnx(str(folder(name)), weights, options)

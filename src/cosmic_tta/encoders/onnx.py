@@ -1,7 +1,7 @@
 """`onnx:`: a folder that `cosmic export-onnx` wrote, run by ONNX Runtime; torch is not needed.
 
-`encoder.json` says what the graphs are; `image.onnx` takes eight-bit pixels [B, height, width, 3] and gives unit
-features and unit patch tokens, `text.onnx` (for a CLIP) takes token numbers. The tokenizer's files lie beside them.
+`encoder.json` describes the graphs. `image.onnx` takes eight-bit pixels [B, height, width, 3] and gives unit features
+and unit patch tokens; `text.onnx` (of a CLIP) takes token numbers. The files of the tokenizer are in the same folder.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from cosmic_tta.encoders.base import TEXTS_AT_ONCE, Encoder, Options, Tokens, checked_pixels, checked_texts
-from cosmic_tta.encoders.clip_tokenizer import ClipTokenizer
-from cosmic_tta.encoders.file_tokenizer import FileTokenizer
+from cosmic_tta.core.errors import EncoderError
+from cosmic_tta.data.images.preprocess import Preprocessing
+from cosmic_tta.encoders.base import TEXT_BATCH, Encoder, EncoderOptions, Tokens, checked_pixels, checked_texts
 from cosmic_tta.encoders.fingerprint import file_fingerprint
-from cosmic_tta.encoders.word_tokenizer import WordTokenizer
-from cosmic_tta.errors import EncoderError
-from cosmic_tta.preprocessing import Preprocessing
+from cosmic_tta.encoders.tokenizers.clip import ClipTokenizer
+from cosmic_tta.encoders.tokenizers.hf_file import FileTokenizer
+from cosmic_tta.encoders.tokenizers.words import WordTokenizer
 
 FORMAT = 1
 HEAD = "encoder.json"
 IMAGE, TEXT = "image.onnx", "text.onnx"
-ERRORS_ONLY = 3  # ONNX Runtime's level of logging
+ERRORS_ONLY = 3  # log level of ONNX Runtime
 Tokenizer = ClipTokenizer | FileTokenizer | WordTokenizer
 TOKENIZERS: dict[str, Callable[[Path, int], Tokenizer]] = {
     "clip": ClipTokenizer.read,
@@ -35,33 +35,33 @@ TOKENIZERS: dict[str, Callable[[Path, int], Tokenizer]] = {
 }
 
 
-def load(path: str, _: str | None, options: Options) -> Encoder:
+def load(path: str, _: str | None, options: EncoderOptions) -> Encoder:
     """Load an exported encoder from its folder."""
     if options.dtype not in ("auto", "float32"):
         raise EncoderError(
-            f"dtype {options.dtype!r} is not for ONNX graphs, whose numbers are fixed: export anew, or use --int8."
+            f"dtype {options.dtype!r} cannot be chosen for ONNX graphs: their type is fixed when they are exported."
         )
     folder = Path(path).expanduser()
     head = _read_head(folder)
     preprocessing = _preprocessing(head, folder)
     if fingerprint_of(folder) != head["fingerprint"]:
         raise EncoderError(
-            f"the graphs in {str(folder)!r} are damaged or not those that {HEAD} speaks of; export anew."
+            f"the graphs in {str(folder)!r} are damaged or not those that {HEAD} describes; export them again."
         )
     image = _session(folder / IMAGE, options)
     text = head.get("text")
     if text is None or options.kind == "image":
         return OnnxEncoder(head, preprocessing, image, _device(options))
-    told = str(text.get("tokenizer"))
-    if told not in TOKENIZERS:
+    kind = str(text.get("tokenizer"))
+    if kind not in TOKENIZERS:
         known = ", ".join(map(repr, TOKENIZERS))
-        raise EncoderError(f"{str(folder / HEAD)!r}: the tokenizer must be one of {known}; given {told!r}.")
-    tokenizer = TOKENIZERS[told](folder, int(text["context"]))
+        raise EncoderError(f"{str(folder / HEAD)!r}: the tokenizer must be one of {known}; given {kind!r}.")
+    tokenizer = TOKENIZERS[kind](folder, int(text["context"]))
     return OnnxClip(head, preprocessing, image, _device(options), _session(folder / TEXT, options), tokenizer)
 
 
 class OnnxEncoder:
-    """Pictures to unit features, by ONNX Runtime."""
+    """Encodes images with ONNX Runtime."""
 
     def __init__(self, head: dict[str, Any], preprocessing: Preprocessing, image: Any, device: str) -> None:
         self.name, self.dim, self.fingerprint = "", int(head["dim"]), str(head["fingerprint"])
@@ -82,7 +82,7 @@ class OnnxEncoder:
 
 
 class OnnxClip(OnnxEncoder):
-    """Pictures and sentences to unit features of one space, by ONNX Runtime."""
+    """Encodes images and sentences with ONNX Runtime."""
 
     def __init__(
         self,
@@ -99,13 +99,13 @@ class OnnxClip(OnnxEncoder):
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encode sentences as unit rows [T, dim]."""
         ids = self.tokenizer(checked_texts(texts))
-        starts = range(0, len(ids), TEXTS_AT_ONCE)
-        blocks = [self._text.run(["features"], {"ids": ids[start : start + TEXTS_AT_ONCE]})[0] for start in starts]
+        starts = range(0, len(ids), TEXT_BATCH)
+        blocks = [self._text.run(["features"], {"ids": ids[start : start + TEXT_BATCH]})[0] for start in starts]
         return np.concatenate([np.empty((0, self.dim), np.float32), *blocks])
 
 
 def fingerprint_of(folder: Path) -> str:
-    """Hash the graphs of a folder and what weights lie beside them."""
+    """Hash the graphs of a folder, and weights in files of their own."""
     return file_fingerprint({file.name: file for file in folder.glob("*.onnx*")})
 
 
@@ -133,29 +133,29 @@ def _read_head(folder: Path) -> dict[str, Any]:
         raise EncoderError(f"{str(file)!r}: 'text' must be null, or say tokenizer and context; given {text!r:.60}.")
     for name in (IMAGE,) if text is None else (IMAGE, TEXT):
         if not (folder / name).is_file():
-            raise EncoderError(f"{str(folder / name)!r} is missing, though {HEAD} speaks of it; export anew.")
+            raise EncoderError(f"{str(folder / name)!r} is missing, although {HEAD} names it; export it again.")
     return head
 
 
 def _preprocessing(head: dict[str, Any], folder: Path) -> Preprocessing:
     try:
-        return Preprocessing.from_described(head["preprocessing"])
+        return Preprocessing.from_dict(head["preprocessing"])
     except (TypeError, ValueError) as error:
-        raise EncoderError(f"{str(folder / HEAD)!r}: its preprocessing is not one of ours: {error}.") from error
+        raise EncoderError(f"{str(folder / HEAD)!r}: its preprocessing is invalid: {error}.") from error
 
 
-def _device(options: Options) -> str:
-    there = {"cpu": True, "cuda": "CUDAExecutionProvider" in onnxruntime.get_available_providers(), "mps": False}
+def _device(options: EncoderOptions) -> str:
+    available = {"cpu": True, "cuda": "CUDAExecutionProvider" in onnxruntime.get_available_providers(), "mps": False}
     if options.device == "auto":
-        return "cuda" if there["cuda"] else "cpu"
-    if not there[options.device]:
-        found = ", ".join(name for name, present in there.items() if present)
-        raise EncoderError(f"device {options.device!r} is not there: this ONNX Runtime runs on {found}.")
+        return "cuda" if available["cuda"] else "cpu"
+    if not available[options.device]:
+        found = ", ".join(name for name, present in available.items() if present)
+        raise EncoderError(f"device {options.device!r} is not available: this ONNX Runtime runs on {found}.")
     return options.device
 
 
-def _session(file: Path, options: Options) -> Any:
-    """Open a graph: one operator after the other, so that the same batch gives the same bits."""
+def _session(file: Path, options: EncoderOptions) -> Any:
+    """Open a graph. Operators run one after the other, so that the same batch gives the same bits."""
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = ERRORS_ONLY
     settings.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
@@ -167,7 +167,7 @@ def _session(file: Path, options: Options) -> Any:
         return onnxruntime.InferenceSession(str(file), settings, providers=providers[_device(options)])
     except EncoderError:
         raise
-    except Exception as error:  # the runtime's own errors have no common root
+    except Exception as error:  # the runtime's errors have no common base class
         raise EncoderError(
             f"{str(file)!r} cannot be run by ONNX Runtime {onnxruntime.__version__}: {error!s:.300}"
         ) from error

@@ -1,4 +1,4 @@
-"""`open_clip:`: what the package open_clip loads, for example `open_clip:ViT-B-16,openai`."""
+"""`open_clip:`: models that the package open_clip loads, for example `open_clip:ViT-B-16,openai`."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cosmic_tta.encoders.base import Encoder, Options
-from cosmic_tta.encoders.prompt_tower import PromptBody, Wording
-from cosmic_tta.encoders.torch_towers import Body, TorchClip, TorchEncoder, where
-from cosmic_tta.errors import EncoderError, unknown_name
-from cosmic_tta.preprocessing import CLIP_MEAN, CLIP_STD, FILTERS, Preprocessing
+from cosmic_tta.core.errors import EncoderError, unknown_name
+from cosmic_tta.data.images.preprocess import CLIP_MEAN, CLIP_STD, FILTERS, Preprocessing
+from cosmic_tta.encoders.base import Encoder, EncoderOptions
+from cosmic_tta.encoders.prompt_tower import PromptTokens, PromptTransformer
+from cosmic_tta.encoders.torch_encoder import EncoderBody, TorchClip, TorchEncoder, choose_device
 
-SCHEMES = ("hf-hub:", "local-dir:")  # names that open_clip looks up elsewhere
+SCHEMES = ("hf-hub:", "local-dir:")  # names of models outside open_clip's list
 
 
-def load(model: str, weights: str | None, options: Options) -> Encoder:
+def load(model: str, weights: str | None, options: EncoderOptions) -> Encoder:
     """Load a model by its open_clip name and the tag or file of its weights."""
-    where(options)
+    choose_device(options)
     known = open_clip.list_models()
     if not model.startswith(SCHEMES):
         if model not in known:
             raise unknown_name("open_clip model", model, known)
         if weights is None:
             tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none"
-            raise EncoderError(f"name the weights too, as in open_clip:{model},TAG; open_clip knows: {tags}.")
+            raise EncoderError(f"the weights are missing: give open_clip:{model},TAG; open_clip has the tags {tags}.")
     try:
         made = open_clip.create_model(
             model, pretrained=weights, precision="fp32", device="cpu", require_pretrained=True
         )
         tokenizer = None if options.kind == "image" else open_clip.get_tokenizer(model)
-    except Exception as error:  # a missing file, an unreachable hub and a damaged file come as many kinds of error
+    except Exception as error:  # missing files, an unreachable hub and damaged files raise many kinds of errors
         raise EncoderError(f"open_clip cannot load it: {error}") from error
     preprocessing = translate(open_clip.get_model_preprocess_cfg(made))
     body = OpenClipBody(made)
@@ -49,25 +49,25 @@ def load(model: str, weights: str | None, options: Options) -> Encoder:
         preprocessing,
         options,
         text=OpenClipText(made),
-        tokenizer=_numbers(tokenizer),
+        tokenizer=_as_numpy(tokenizer),
         logit_scale=float(made.logit_scale.detach().exp()),
     )
 
 
-class OpenClipBody(Body):
-    """The picture tower; patches come normed and, where the tower ends in one matrix, projected by it."""
+class OpenClipBody(EncoderBody):
+    """The image tower. Patches pass the last norm, and the projection if it is a single matrix."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.visual = model.visual
 
     def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features [B, dim] and the last layer's grid [B, width, rows, columns]."""
-        seen = self.visual.forward_intermediates(numbers, indices=1, normalize_intermediates=True, output_fmt="NCHW")
-        return seen["image_features"], seen["image_intermediates"][-1]
+        """Return features [B, dim] and the grid of the last layer [B, width, rows, columns]."""
+        output = self.visual.forward_intermediates(numbers, indices=1, normalize_intermediates=True, output_fmt="NCHW")
+        return output["image_features"], output["image_intermediates"][-1]
 
     def patches(self, hidden: Tensor) -> Tensor:
-        """Return the patches' tokens."""
+        """Return the tokens of the patches."""
         grid = hidden.permute(0, 2, 3, 1)
         projection = getattr(self.visual, "proj", None)
         if isinstance(projection, Tensor) and projection.shape[0] == grid.shape[-1]:
@@ -88,14 +88,14 @@ class OpenClipText(nn.Module):
         return features
 
 
-class OpenClipPrompts(PromptBody):
-    """A causal text tower of open_clip's from token embeddings on."""
+class OpenClipPrompts(PromptTransformer):
+    """A causal text tower of open_clip, from token embeddings to features."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        text = getattr(model, "text", model)  # a tower of its own, or parts of the model
-        needed = ("token_embedding", "positional_embedding", "transformer", "ln_final", "attn_mask")
-        if not all(getattr(text, name, None) is not None for name in needed):
+        text = getattr(model, "text", model)  # a module of its own, or parts of the model
+        required = ("token_embedding", "positional_embedding", "transformer", "ln_final", "attn_mask")
+        if not all(getattr(text, name, None) is not None for name in required):
             raise EncoderError("prompts are learned through a causal CLIP text tower; this model has none.")
         self.token_embedding, self.transformer, self.ln_final = text.token_embedding, text.transformer, text.ln_final
         self.positional_embedding, self.projection = text.positional_embedding, text.text_projection
@@ -106,7 +106,7 @@ class OpenClipPrompts(PromptBody):
         self.dim = int(self.projection.weight.shape[0] if linear else self.projection.shape[1])
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Return the tokens' embeddings."""
+        """Return the embeddings of the tokens."""
         return self.token_embedding(ids)
 
     def forward(self, embedded: Tensor, last: Tensor) -> Tensor:
@@ -115,34 +115,34 @@ class OpenClipPrompts(PromptBody):
         x, mask = embedded + self.positional_embedding[:length], self.mask[:length, :length]
         if hasattr(self.transformer, "batch_first"):
             x = self.transformer(x, attn_mask=mask)
-        else:  # older versions want the tokens first
+        else:  # older versions take the tokens first
             x = self.transformer(x.transpose(0, 1), attn_mask=mask).transpose(0, 1)
         ends = self.ln_final(x)[torch.arange(len(x), device=x.device), last]
         return self.projection(ends) if isinstance(self.projection, nn.Linear) else ends @ self.projection
 
 
-def load_prompts(model: str, weights: str | None) -> tuple[PromptBody, Wording]:
-    """Load the text tower, for learnable contexts."""
-    clip: Any = load(model, weights, Options("cpu", "float32", "clip"))
+def load_prompts(model: str, weights: str | None) -> tuple[PromptTransformer, PromptTokens]:
+    """Load the text tower, to learn context vectors through it."""
+    clip: Any = load(model, weights, EncoderOptions("cpu", "float32", "clip"))
     row = clip.tokenizer([""])[0]  # start, end, padding
     start, end = int(row[0]), int(row[1])
 
     def numbers(text: str) -> list[int]:
-        found = [int(number) for number in clip.tokenizer([text])[0]]
-        return found[1 : found.index(end)]
+        tokens = [int(number) for number in clip.tokenizer([text])[0]]
+        return tokens[1 : tokens.index(end)]
 
-    return OpenClipPrompts(clip.weights), Wording(numbers, (start,), (end,))
+    return OpenClipPrompts(clip.weights), PromptTokens(numbers, (start,), (end,))
 
 
 def translate(settings: Mapping[str, Any]) -> Preprocessing:
-    """Turn open_clip's settings of pictures into ours; its crop rounds, as torchvision's does."""
+    """Translate open_clip's preprocessing; it rounds the offset of the crop, as torchvision does."""
     size = settings.get("size", 224)
     height, width = (size, size) if isinstance(size, int) else size
     mode, resample = settings.get("resize_mode", "shortest"), settings.get("interpolation", "bicubic")
     if mode not in ("shortest", "squash") or resample not in FILTERS or (mode == "shortest" and height != width):
         raise EncoderError(
-            f"its pictures are prepared by resize_mode {mode!r}, interpolation {resample!r} at {height} x {width}; "
-            f"we can do 'squash', 'shortest' for squares, and {', '.join(FILTERS)}."
+            f"its preprocessing is resize_mode {mode!r}, interpolation {resample!r} at {height} x {width}; "
+            f"supported are 'squash', 'shortest' for squares, and {', '.join(FILTERS)}."
         )
     return Preprocessing(
         size=(height, width),
@@ -160,7 +160,7 @@ def _dim(body: OpenClipBody, preprocessing: Preprocessing) -> int:
         return int(body.eval()(torch.zeros(1, 3, height, width))[0].shape[-1])
 
 
-def _numbers(tokenizer: Callable[[list[str]], Tensor]) -> Callable[[Sequence[str]], NDArray[np.int64]]:
+def _as_numpy(tokenizer: Callable[[list[str]], Tensor]) -> Callable[[Sequence[str]], NDArray[np.int64]]:
     def numbers(texts: Sequence[str]) -> NDArray[np.int64]:
         if not texts:
             return np.empty((0, 1), np.int64)

@@ -1,8 +1,8 @@
-"""A text tower that gradients pass: class texts as a function of context vectors before the class name.
+"""A differentiable text tower: class texts as a function of context vectors before the class names.
 
-A prompt is start, context, the class name with a full stop, end. What comes after the end is never made: CLIP's tokens
-look back only, so prompts are as long as the longest one, not as the model's context. The token embeddings of start,
-names and end are looked up once. Weights never learn; arrays go in and come out, torch stays in this room.
+A prompt is the start token, the context, the class name with a full stop, and the end token. CLIP's attention is
+causal, so nothing is computed after the end: prompts are as long as the longest one. The embeddings of start, names
+and end are looked up once. The weights are frozen. Inputs and outputs are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -19,136 +19,149 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from cosmic_tta.encoders.base import Options
-from cosmic_tta.encoders.clip_tokenizer import ClipTokenizer
+from cosmic_tta.core.errors import InputError
+from cosmic_tta.data.class_names import as_words
+from cosmic_tta.encoders.base import EncoderOptions
 from cosmic_tta.encoders.fingerprint import fingerprint
-from cosmic_tta.encoders.torch_towers import where
-from cosmic_tta.errors import InputError
-from cosmic_tta.prompts import spoken
+from cosmic_tta.encoders.tokenizers.clip import ClipTokenizer
+from cosmic_tta.encoders.torch_encoder import choose_device
 
-AT_ONCE = 256  # prompts in one pass; of more, activations are computed again on the way back instead of kept
+PROMPT_BATCH = 256  # prompts per pass; with more, activations are recomputed in the backward pass
 Array = NDArray[np.float32]
-Pull = Callable[[Array], Array]
+Backward = Callable[[Array], Array]  # gradient of the texts → gradient of the context
 
 
-class PromptBody(nn.Module, ABC):
-    """What a family adds: the text tower from token embeddings on."""
+class PromptTransformer(nn.Module, ABC):
+    """The text tower of a family, from token embeddings to features."""
 
     width: int  # of a token's embedding
-    context: int  # tokens that a prompt may have
+    context: int  # largest number of tokens in a prompt
     dim: int  # of a feature
 
     @abstractmethod
     def embed(self, ids: Tensor) -> Tensor:
-        """Return the embeddings of tokens, without their places: [..., width]."""
+        """Return the embeddings of tokens, without positions: [..., width]."""
 
     @abstractmethod
     def forward(self, embedded: Tensor, last: Tensor) -> Tensor:
-        """Return features [T, dim] of embedded prompts [T, length, width] whose last tokens stand at `last` [T]."""
+        """Return features [T, dim] of embedded prompts [T, length, width]; `last` [T] are their last positions."""
 
 
 @dataclass(frozen=True)
-class Wording:
-    """How a family writes a prompt: the numbers of a text's tokens, and what stands around them."""
+class PromptTokens:
+    """How a family tokenizes a prompt: the tokens of a text, and those before and after it."""
 
     numbers: Callable[[str], Sequence[int]]
     start: tuple[int, ...]
     end: tuple[int, ...]
 
 
-def clip_wording(tokenizer: ClipTokenizer) -> Wording:
-    """Return CLIP's way: start, text, end."""
-    return Wording(tokenizer.numbers, (tokenizer.start,), (tokenizer.end,))
+def clip_prompt_tokens(tokenizer: ClipTokenizer) -> PromptTokens:
+    """Return the tokens of CLIP's prompts: start, text, end."""
+    return PromptTokens(tokenizer.numbers, (tokenizer.start,), (tokenizer.end,))
 
 
-class PromptTower:
-    """The class texts of some classes, and the way back to the context that they came from."""
+class TorchPromptTower:
+    """A `PromptTower` that torch runs.
+
+    Args:
+        body: The text tower of the family.
+        prompt_tokens: How the family tokenizes a prompt.
+        class_names: The classes, in the order of their labels.
+        options: Device and dtype.
+        recompute: Recompute activations in the backward pass instead of keeping them.
+    """
 
     def __init__(
-        self, body: PromptBody, wording: Wording, class_names: Sequence[str], options: Options, *, spare: bool = False
+        self,
+        body: PromptTransformer,
+        prompt_tokens: PromptTokens,
+        class_names: Sequence[str],
+        options: EncoderOptions,
+        *,
+        recompute: bool = False,
     ) -> None:
         self.class_names, self.width, self.dim = tuple(class_names), body.width, body.dim
-        self.device, self._dtype = where(options)
+        self.device, self._dtype = choose_device(options)
         self._body = body.to(torch.float32).eval().requires_grad_(False).to(self.device)
-        self._wording, self._options, self._spare = wording, options, spare
-        self._names = [[*wording.numbers(f"{spoken(name)}."), *wording.end] for name in self.class_names]
+        self._prompt_tokens, self._options, self._recompute = prompt_tokens, options, recompute
+        self._names = [[*prompt_tokens.numbers(f"{as_words(name)}."), *prompt_tokens.end] for name in self.class_names]
         self.require(0)
         longest = max(map(len, self._names))
-        fill = self._names[0][-1:]  # never looked at: it comes after the end
+        fill = self._names[0][-1:]  # after the end, where causal attention ignores it
         rows = torch.tensor([name + fill * (longest - len(name)) for name in self._names])
         with torch.no_grad():
-            self._start = self._embedded(wording.start)  # [s, width]
+            self._start = self._embedded(prompt_tokens.start)  # [s, width]
             self._after = body.embed(rows.to(self.device)).detach()  # [K, longest, width]
         self._lengths = torch.tensor([len(name) for name in self._names], device=self.device)
-        self._kept: tuple[bytes, Tensor, Tensor] | None = None  # the last context that was differentiated
+        self._last_pass: tuple[bytes, Tensor, Tensor] | None = None  # key, context, features
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the text tower's weights in float32, wherever it runs and whatever its classes."""
+        """Hash of the text tower's weights in float32, the same for every device and all classes."""
         weights = self._body.state_dict().items()
         return fingerprint({name: value.detach().cpu().contiguous() for name, value in weights})
 
-    def with_classes(self, class_names: tuple[str, ...]) -> PromptTower:
+    def with_classes(self, class_names: tuple[str, ...]) -> TorchPromptTower:
         """Return the same tower for other classes; the weights are shared."""
-        return PromptTower(self._body, self._wording, class_names, self._options, spare=self._spare)
+        return TorchPromptTower(self._body, self._prompt_tokens, class_names, self._options, recompute=self._recompute)
 
     def opening(self, words: str) -> Array:
-        """Return the token embeddings of some words, [n, width]: where a context may begin."""
+        """Return the token embeddings of some words, [n, width], as an initial context."""
         with torch.no_grad():
-            return _array(self._embedded(self._wording.numbers(words)))
+            return _array(self._embedded(self._prompt_tokens.numbers(words)))
 
     def require(self, tokens: int) -> None:
-        """Refuse a class name that leaves no room for so many context tokens."""
-        around, context = len(self._wording.start) + tokens, self._body.context
+        """Refuse class names that leave no room for this number of context tokens."""
+        before, context = len(self._prompt_tokens.start) + tokens, self._body.context
         for name, numbers in zip(self.class_names, self._names, strict=True):
-            if around + len(numbers) > context:
+            if before + len(numbers) > context:
                 raise InputError(
-                    f"the class name {name!r:.80} is too long: {len(numbers)} tokens with its end, and {around} before "
-                    f"it, where this text tower reads {context}; shorten the name, or take fewer context tokens."
+                    f"the class name {name!r:.80} is too long: {len(numbers)} tokens with its end, and {before} before "
+                    f"it; this text tower reads {context}. Shorten the name, or use fewer context tokens."
                 )
 
     def longest(self, tokens: int) -> int:
-        """Return how many tokens the longest prompt has."""
-        return len(self._wording.start) + tokens + max(map(len, self._names))
+        """Return the number of tokens of the longest prompt."""
+        return len(self._prompt_tokens.start) + tokens + max(map(len, self._names))
 
     def texts(self, context: Array) -> Array:
-        """Return the class texts [K, dim] of a context [M, width], [B, K, dim] of several contexts [B, M, width].
+        """Return the class texts [K, dim] of a context [M, width], or [B, K, dim] of contexts [B, M, width].
 
-        A context for each class is written [B, K, M, width].
+        Contexts [B, K, M, width] are different for each class.
         """
         with torch.no_grad():
             return _array(self._features(self._tensor(context)))
 
-    def differentiate(self, context: Array) -> tuple[Array, Pull]:
-        """Return the class texts, and what pulls a gradient of them back to the context.
+    def differentiate(self, context: Array) -> tuple[Array, Backward]:
+        """Return the class texts, and a function from their gradient to the gradient of the context.
 
-        The last context's pass is kept: who begins anew with the same one for every image, as TPT does, pays for it
-        once.
+        The forward pass of the last context is cached: TPT starts with the same context for every image.
         """
         key = context.tobytes() + str(context.shape).encode()
-        kept = self._kept
-        if kept is None or kept[0] != key:
-            self._kept = None  # let it go before the next one is made
+        last_pass = self._last_pass
+        if last_pass is None or last_pass[0] != key:
+            self._last_pass = None  # frees its memory before the next one is computed
             leaf = self._tensor(context).requires_grad_()
             with torch.enable_grad():
-                kept = self._kept = key, leaf, self._features(leaf)
-        _, leaf, features = kept
+                last_pass = self._last_pass = key, leaf, self._features(leaf)
+        _, leaf, features = last_pass
 
-        def pull(gradient: Array) -> Array:
-            # Half precision would lose a small gradient: its largest entry is made one on the way.
-            size = float(np.abs(gradient).max()) or 1.0
-            (back,) = torch.autograd.grad(features, leaf, self._tensor(gradient / size), retain_graph=True)
-            return _array(back) * np.float32(size)
+        def backward(gradient: Array) -> Array:
+            # The gradient is scaled so that its largest entry is one: half precision would lose a small one.
+            scale = float(np.abs(gradient).max()) or 1.0
+            (result,) = torch.autograd.grad(features, leaf, self._tensor(gradient / scale), retain_graph=True)
+            return _array(result) * np.float32(scale)
 
-        return _array(features), pull
+        return _array(features), backward
 
     def _tensor(self, array: Array) -> Tensor:
-        return torch.from_numpy(np.array(array, np.float32)).to(self.device)  # a copy: the caller's may be read-only
+        return torch.from_numpy(np.array(array, np.float32)).to(self.device)  # a copy: the array may be read-only
 
     def _embedded(self, numbers: Sequence[int]) -> Tensor:
         return self._body.embed(torch.tensor(list(numbers), dtype=torch.int64, device=self.device)).detach()
 
-    def _half(self) -> AbstractContextManager[object]:
+    def _autocast(self) -> AbstractContextManager[object]:
         if self._dtype == torch.float32:
             return nullcontext()
         return torch.autocast(self.device, dtype=self._dtype)
@@ -156,18 +169,18 @@ class PromptTower:
     def _features(self, context: Tensor) -> Tensor:
         """Return unit rows: [K, dim] of one context, [B, K, dim] of several."""
         classes = len(self.class_names)
-        every = context.ndim == 4  # a context for each class
-        several = context.flatten(0, 1) if every else context if context.ndim == 3 else context[None]
-        self.require(several.shape[1])
-        count = len(several) // classes if every else len(several)  # B
-        before = torch.cat([self._start.expand(len(several), -1, -1), several], dim=1)  # [B or B·K, s + M, width]
+        per_class = context.ndim == 4
+        contexts = context.flatten(0, 1) if per_class else context if context.ndim == 3 else context[None]
+        self.require(contexts.shape[1])
+        count = len(contexts) // classes if per_class else len(contexts)  # B
+        before = torch.cat([self._start.expand(len(contexts), -1, -1), contexts], dim=1)  # [B or B·K, s + M, width]
         last = (before.shape[1] - 1 + self._lengths).repeat(count)  # [B·K]
         prompts = count * classes
-        spare = (self._spare or prompts > AT_ONCE) and context.requires_grad
+        recompute = (self._recompute or prompts > PROMPT_BATCH) and context.requires_grad
         blocks = []
-        for block in torch.arange(prompts, device=self.device).split(AT_ONCE):
-            own = before[block if every else block // classes]  # [T, s + M, width]
-            if spare:
+        for block in torch.arange(prompts, device=self.device).split(PROMPT_BATCH):
+            own = before[block if per_class else block // classes]  # [T, s + M, width]
+            if recompute:
                 blocks.append(checkpoint(self._block, own, last[block], block % classes, use_reentrant=False))
             else:
                 blocks.append(self._block(own, last[block], block % classes))
@@ -176,7 +189,7 @@ class PromptTower:
 
     def _block(self, before: Tensor, last: Tensor, classes: Tensor) -> Tensor:
         embedded = torch.cat([before, self._after[classes]], dim=1)  # [T, length, width]
-        with self._half():
+        with self._autocast():
             features = self._body(embedded, last)
         return nn.functional.normalize(features.to(torch.float32), dim=-1)
 

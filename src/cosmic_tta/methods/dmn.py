@@ -1,4 +1,4 @@
-"""DMN (CVPR 2024), its dynamic memory: training-free, zero-shot.
+"""DMN (CVPR 2024): the dynamic memory of Dual Memory Networks, without training and labels.
 
 Zhang et al., "Dual Memory Networks: A Versatile Adaptation Approach for Vision-Language Models".
 """
@@ -7,65 +7,85 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, final
 
 import numpy as np
 
-from cosmic_tta.core import Method, Prediction, Sample, State, Task
-from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.hyperclass import Centring, ClassMemory
-from cosmic_tta.ops import Array, Ints, class_probabilities, confident_look, dots
-from cosmic_tta.parameters import LARGE, param
+from cosmic_tta.core.arrays import Array, Ints, class_probabilities, dots
+from cosmic_tta.core.explanation import Explanation, explain_votes
+from cosmic_tta.core.memory import FeatureMemory
+from cosmic_tta.core.method import Method
+from cosmic_tta.core.parameters import LARGE, param
+from cosmic_tta.core.types import Prediction, Sample, State, Task
+from cosmic_tta.methods.components.prototypes import PrototypeConfig, PrototypeMemory
+from cosmic_tta.methods.components.view_selection import select_confident_views
+from cosmic_tta.methods.registry import register_method
 
 
 @dataclass
 class DmnState(State):
-    """The dynamic memory: a cache whose class centres attend to the query."""
+    """The dynamic memory: a cache whose class prototypes attend to the query."""
 
-    memory: ClassMemory
+    memory: PrototypeMemory
 
 
+@register_method
 @final
 @dataclass(frozen=True)
 class Dmn(Method[DmnState]):
-    """zero-shot + λ·memory; a class's centre attends to its samples and its text.
+    """Adds λ times the dynamic memory to the zero-shot probabilities.
 
-    The authors picked λ on test labels; ours is 1 for all data.
+    A class prototype is a mean of the class's samples and its text, weighted by their affinity to the query.
+    The authors chose λ on test labels. Here it is 1 for all data.
+
+    Examples:
+        >>> from cosmic_tta import Sample, Task
+        >>> method = Dmn(shots=2)
+        >>> state = method.init(Task(("cat", "dog"), np.eye(2)))
+        >>> method.step(state, Sample(np.eye(1, 2))).label
+        0
     """
 
     name: ClassVar[str] = "dmn"
+    year: ClassVar[int | None] = 2024
 
-    confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
-    shots: int = param(8, "slots a class in the memory", range=(1, LARGE))
+    confident: float = param(0.1, "share of the views kept, those of lowest entropy", range=(0, 1))
+    shots: int = param(8, "slots per class in the memory", range=(1, LARGE), sizes_state=True)
     attention_beta: float = param(5.5, "sharpness of the attention to slots", range=(0, 40))
-    weight: float = param(1.0, "of the memory beside zero-shot, the paper's λ", range=(0, LARGE))
+    weight: float = param(1.0, "weight of the memory relative to zero-shot, the paper's λ", range=(0, LARGE))
 
     def _init(self, task: Task) -> DmnState:
-        return DmnState(task, seen=0, memory=ClassMemory.empty(task.classes, self.shots, task.dim, self._rule(task)))
+        memory = PrototypeMemory.empty(task.classes, self.shots, task.dim, self._prototypes(task))
+        return DmnState(task, seen=0, memory=memory)
 
-    def _carry(self, state: DmnState, task: Task, places: Ints) -> DmnState:
-        memory = state.memory.carried(self._rule(task), self._rule(state.task), places)
+    def _remap_classes(self, state: DmnState, task: Task, class_map: Ints) -> DmnState:
+        memory = state.memory.remapped(self._prototypes(task), self._prototypes(state.task), class_map)
         return DmnState(task, seen=state.seen, memory=memory)
 
-    def _rule(self, task: Task) -> Centring:
-        return Centring("attention", sharpness=self.attention_beta, text=task.unit_text)
+    def _prototypes(self, task: Task) -> PrototypeConfig:
+        return PrototypeConfig("attention", sharpness=self.attention_beta, text=task.unit_text)
+
+    def memories(self, state: DmnState) -> tuple[FeatureMemory, ...]:
+        """Return the cache behind the prototypes."""
+        return (state.memory.cache.as_memory("memory"),)
 
     def _predict(self, state: DmnState, sample: Sample, *, learn: bool) -> Prediction:
         task, memory = state.task, state.memory
-        rule = self._rule(task)
+        prototypes = self._prototypes(task)
         text_dots = dots(task.unit_text, sample.clip)  # [V, K]
-        look = confident_look(text_dots, task.logit_scale, self.confident, sample.clip)
-        zero_shot = look.probabilities[0]
+        selection = select_confident_views(text_dots, task.logit_scale, self.confident, sample.clip)
+        zero_shot = selection.probabilities[0]
         if learn:
-            memory.learn(rule, look.label, look.feature, look.entropy, state.seen)
-        attention = memory.attend(rule, memory.slot_dots(sample.clip[:1])[0], text_dots[0])
-        recalled = class_probabilities(attention.cosine, task.logit_scale)
-        mixed = zero_shot + np.float32(self.weight) * recalled
+            memory.learn(prototypes, selection.label, selection.feature, selection.entropy, state.seen)
+        attention = memory.attend(prototypes, memory.slot_dots(sample.clip[:1])[0], text_dots[0])
+        from_memory = class_probabilities(attention.cosine, task.logit_scale)
+        mixed = zero_shot + np.float32(self.weight) * from_memory
         scores = mixed / mixed.sum()
         explain = self._explain(state, attention.weights, int(scores.argmax()))
-        return Prediction(scores, {"zero_shot": zero_shot, "clip_cache": recalled}, explain)
+        return Prediction(scores, {"zero_shot": zero_shot, "clip_cache": from_memory}, explain)
 
     def _explain(self, state: DmnState, weights: Array, answer: int) -> Callable[[], Explanation]:
         cache, name = state.memory.cache, state.task.class_names[answer]
-        samples, near = cache.sample[answer].copy(), weights[answer, : cache.shots]  # the cache goes on changing
-        return lambda: Explanation(votes={"clip": votes(name, samples, near)})
+        samples, own = cache.sample[answer].copy(), weights[answer, : cache.shots]  # later steps change the cache
+        return partial(explain_votes, "clip", name, samples, own)

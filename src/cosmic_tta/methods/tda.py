@@ -1,4 +1,4 @@
-"""TDA (CVPR 2024): a positive and a negative cache over the test stream, training-free.
+"""TDA (CVPR 2024): a positive and a negative cache over the test stream, without training.
 
 Karmanov et al., "Efficient Test-Time Adaptation of Vision-Language Models".
 """
@@ -7,61 +7,65 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import log2
 from typing import ClassVar, final
 
 import numpy as np
 
-from cosmic_tta.cache import ClassCache
-from cosmic_tta.core import Method, Prediction, Sample, State, Task
-from cosmic_tta.errors import ParameterError, SnapshotError
-from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.ops import (
-    Array,
-    Ints,
-    affinity,
-    by_place,
-    confident_views,
-    dots,
-    entropy,
-    logits_entropy,
-    softmax,
-    unit,
-)
-from cosmic_tta.parameters import LARGE, param
+from cosmic_tta.core.arrays import Array, Ints, affinity, dots, entropy, logits_entropy, softmax, take_classes, unit
+from cosmic_tta.core.errors import ParameterError, SnapshotError
+from cosmic_tta.core.explanation import Explanation, explain_votes
+from cosmic_tta.core.memory import FeatureMemory
+from cosmic_tta.core.method import Method
+from cosmic_tta.core.parameters import LARGE, param
+from cosmic_tta.core.types import Prediction, Sample, State, Task
+from cosmic_tta.methods.components.class_cache import ClassCache
+from cosmic_tta.methods.components.view_selection import confident_views
+from cosmic_tta.methods.registry import register_method
 
 
 @dataclass
 class TdaState(State):
-    """Two caches; the negative one also keeps which classes each of its samples votes against."""
+    """Both caches, and for each slot of the negative one the classes that it votes against."""
 
     positive: ClassCache
     negative: ClassCache
     against: Array  # [K, L, K] 1 or 0
 
     def validate(self) -> None:
-        """Refuse votes that are none."""
+        """Raise a SnapshotError for votes that are neither 0 nor 1."""
         super().validate()
         if not ((self.against == 0) | (self.against == 1)).all():
             raise SnapshotError("a saved vote is neither 0 nor 1; the file is damaged.")
 
 
+@register_method
 @final
 @dataclass(frozen=True)
 class Tda(Method[TdaState]):
-    """logits + positive cache - negative cache.
+    """Adds a positive cache to the zero-shot logits and subtracts a negative cache.
 
-    Sure samples vote for their pseudo-label; samples of middling entropy vote against every class that
-    they hold for possible. An entropy, in nats, is compared as a share of log2(K): so does the published program.
+    Samples of low entropy vote for their pseudo-label. Samples of medium entropy vote against every class that
+    they give a probability within `negative_mask`. As in the published program, an entropy in nats is divided by
+    log2(K).
+
+    Examples:
+        >>> from cosmic_tta import Sample, Task
+        >>> method = Tda(shots=2)
+        >>> state = method.init(Task(("cat", "dog"), np.eye(2)))
+        >>> method.step(state, Sample(np.eye(1, 2))).label
+        0
     """
 
     name: ClassVar[str] = "tda"
+    year: ClassVar[int | None] = 2024
 
-    confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
-    shots: int = param(3, "slots a class in the positive cache", range=(1, LARGE))
+    confident: float = param(0.1, "share of the views kept, those of lowest entropy", range=(0, 1))
+    shots: int = param(3, "slots per class in the positive cache", range=(1, LARGE), sizes_state=True)
     alpha: float = param(2.0, "weight of the positive cache", range=(0, LARGE))
     beta: float = param(5.0, "sharpness of the positive cache", range=(0, LARGE))
-    negative_shots: int = param(2, "slots a class in the negative cache", range=(1, LARGE))
+    negative_shots: int = param(2, "slots per class in the negative cache", range=(1, LARGE), sizes_state=True)
     negative_alpha: float = param(0.117, "weight of the negative cache", range=(0, LARGE))
     negative_beta: float = param(1.0, "sharpness of the negative cache", range=(0, LARGE))
     negative_entropy: tuple[float, float] = param((0.2, 0.5), "entropy/log2(K) between which a sample is negative")
@@ -84,15 +88,19 @@ class Tda(Method[TdaState]):
             against=np.zeros((classes, shots, classes), np.float32),
         )
 
-    def _carry(self, state: TdaState, task: Task, places: Ints) -> TdaState:
-        against = by_place(state.against, places)  # [K, L, old K]
+    def _remap_classes(self, state: TdaState, task: Task, class_map: Ints) -> TdaState:
+        against = take_classes(state.against, class_map)  # [K, L, old K]
         return TdaState(
             task,
             seen=state.seen,
-            positive=state.positive.carried(places),
-            negative=state.negative.carried(places),
-            against=np.moveaxis(by_place(np.moveaxis(against, 2, 0), places), 0, 2).copy(),
+            positive=state.positive.remapped(class_map),
+            negative=state.negative.remapped(class_map),
+            against=np.moveaxis(take_classes(np.moveaxis(against, 2, 0), class_map), 0, 2).copy(),
         )
+
+    def memories(self, state: TdaState) -> tuple[FeatureMemory, ...]:
+        """Return both caches."""
+        return state.positive.as_memory("positive"), state.negative.as_memory("negative")
 
     def _predict(self, state: TdaState, sample: Sample, *, learn: bool) -> Prediction:
         task = state.task
@@ -100,36 +108,36 @@ class Tda(Method[TdaState]):
         view_logits = np.float32(task.logit_scale) * dots(task.text, views)  # [V, K]
         probabilities = softmax(view_logits)
         if len(views) == 1:
-            feature, logits, row = views[0], view_logits[0], probabilities[0]
-            loss = float(logits_entropy(logits))
+            feature, logits, mean = views[0], view_logits[0], probabilities[0]
+            sample_entropy = float(logits_entropy(logits))
         else:
             kept = confident_views(logits_entropy(view_logits), self.confident)
             feature, logits = views[kept].mean(axis=0), view_logits[kept].mean(axis=0)
-            row = probabilities[kept].mean(axis=0)
-            loss = float(entropy(row, 1e-12))
+            mean = probabilities[kept].mean(axis=0)
+            sample_entropy = float(entropy(mean, 1e-12))
 
         if learn:
             label = int(logits.argmax())
-            state.positive.offer(label, feature, loss, state.seen)
+            state.positive.try_insert(label, feature, sample_entropy, state.seen)
             low, high = self.negative_entropy
-            if task.classes > 1 and low < loss / log2(task.classes) < high:
-                slot = state.negative.offer(label, feature, loss, state.seen)
+            if task.classes > 1 and low < sample_entropy / log2(task.classes) < high:
+                slot = state.negative.try_insert(label, feature, sample_entropy, state.seen)
                 if slot is not None:
-                    least, most = self.negative_mask
-                    state.against[label, slot] = (row > np.float32(least)) & (row < np.float32(most))
+                    lowest, highest = self.negative_mask
+                    state.against[label, slot] = (mean > np.float32(lowest)) & (mean < np.float32(highest))
 
-        near = affinity(_products(state.positive, feature), self.beta) * state.positive.filled()  # [K, L]
-        far = affinity(_products(state.negative, feature), self.negative_beta) * state.negative.filled()
-        positive = np.float32(self.alpha) * near.sum(axis=1)  # [K]
-        negative = np.float32(self.negative_alpha) * (far.ravel() @ state.against.reshape(-1, task.classes))
+        weights = affinity(_products(state.positive, feature), self.beta) * state.positive.filled()  # [K, L]
+        against = affinity(_products(state.negative, feature), self.negative_beta) * state.negative.filled()  # [K, L]
+        positive = np.float32(self.alpha) * weights.sum(axis=1)  # [K]
+        negative = np.float32(self.negative_alpha) * (against.ravel() @ state.against.reshape(-1, task.classes))
         adapted = logits + positive - negative
         scores = softmax(adapted)
         parts = {"zero_shot": probabilities[0], "positive": positive, "negative": negative, "logits": adapted}
-        return Prediction(scores, parts, self._explain(task, int(scores.argmax()), state, near))
+        return Prediction(scores, parts, self._explain(task, int(scores.argmax()), state, weights))
 
-    def _explain(self, task: Task, answer: int, state: TdaState, near: Array) -> Callable[[], Explanation]:
-        samples = state.positive.sample[answer].copy()  # the cache goes on changing
-        return lambda: Explanation(votes={"positive": votes(task.class_names[answer], samples, near[answer])})
+    def _explain(self, task: Task, answer: int, state: TdaState, weights: Array) -> Callable[[], Explanation]:
+        samples = state.positive.sample[answer].copy()  # later steps change the cache
+        return partial(explain_votes, "positive", task.class_names[answer], samples, weights[answer])
 
 
 def _products(cache: ClassCache, feature: Array) -> Array:

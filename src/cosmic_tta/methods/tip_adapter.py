@@ -1,4 +1,4 @@
-"""Tip-Adapter (ECCV 2022): a key-value cache over a labelled few-shot support set, training-free.
+"""Tip-Adapter (ECCV 2022): a key-value cache over a labelled few-shot support set, without training.
 
 Zhang et al., "Tip-Adapter: Training-free Adaption of CLIP for Few-shot Classification".
 """
@@ -7,26 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, final
 
 import numpy as np
 
-from cosmic_tta.core import Method, Prediction, Sample, State, Support, Task
-from cosmic_tta.errors import InputError, ParameterError
-from cosmic_tta.explanation import Explanation, votes
-from cosmic_tta.ops import Array, Ints, affinity, softmax
-from cosmic_tta.parameters import LARGE, param
+from cosmic_tta.core.arrays import Array, Ints, affinity, softmax
+from cosmic_tta.core.errors import InputError, ParameterError
+from cosmic_tta.core.explanation import Explanation, explain_votes
+from cosmic_tta.core.memory import FeatureMemory
+from cosmic_tta.core.method import Method
+from cosmic_tta.core.parameters import LARGE, param
+from cosmic_tta.core.types import Prediction, Sample, State, Support, Task
+from cosmic_tta.methods.registry import register_method
 
 
+@register_method
 @final
 @dataclass(frozen=True)
 class TipAdapter(Method[State]):
-    """logits + α·Σ exp(-β·(1 - w·key))·onehot(label), the keys given once with their labels.
+    """Adds α·Σ exp(-β·(1 - x·key))·onehot(label) to the zero-shot logits, over the keys of a support set.
 
-    The support is labelled training data, never of the stream. The state learns nothing.
+    The support is labelled training data and never of the stream. Nothing is learned from the stream.
+
+    Examples:
+        >>> from cosmic_tta import Sample, Support, Task
+        >>> method = TipAdapter(support=Support(np.eye(2), [0, 1]))
+        >>> state = method.init(Task(("cat", "dog"), np.eye(2)))
+        >>> method.step(state, Sample(np.eye(1, 2))).label
+        0
     """
 
     name: ClassVar[str] = "tip_adapter"
+    year: ClassVar[int | None] = 2022
     needs: ClassVar[tuple[str, ...]] = ("support",)
 
     alpha: float = param(1.0, "weight of the cache", range=(0, LARGE))
@@ -48,7 +61,9 @@ class TipAdapter(Method[State]):
                 f"the support's features are {support.features.shape[1]} wide, the class texts {task.dim} wide."
             )
         if support.class_names is not None and support.class_names != task.class_names:
-            raise InputError("the support's classes are not the task's, or in another order; its labels would mislead.")
+            raise InputError(
+                "the support's classes are not the task's, or in another order; its labels would be false."
+            )
         if not ((support.labels >= 0) & (support.labels < task.classes)).all():
             raise InputError(
                 f"the support's labels go from {support.labels.min()} to {support.labels.max()}; "
@@ -56,35 +71,37 @@ class TipAdapter(Method[State]):
             )
         return State(task, seen=0)
 
-    def _for_classes(self, places: Ints) -> TipAdapter:
-        """Return the method with the support of other classes: rows of a class that is gone go with it."""
+    def _for_classes(self, class_map: Ints) -> TipAdapter:
+        """Return the method with the support of remapped classes; rows of a removed class are dropped."""
         support = self._support
-        held = np.flatnonzero(places >= 0)
-        labels = np.full(max(int(support.labels.max()), int(places.max())) + 1, -1, np.int64)
-        labels[places[held]] = held
-        stays = labels[support.labels] >= 0
-        if not stays.any():
+        held = np.flatnonzero(class_map >= 0)
+        labels = np.full(max(int(support.labels.max()), int(class_map.max())) + 1, -1, np.int64)
+        labels[class_map[held]] = held
+        remaining = labels[support.labels] >= 0
+        if not remaining.any():
             raise InputError("the support has samples of none of these classes; a new stream needs a new support.")
-        return replace(self, support=Support(support.features[stays], labels[support.labels[stays]]))
+        return replace(self, support=Support(support.features[remaining], labels[support.labels[remaining]]))
 
     @property
     def _support(self) -> Support:
-        assert self.support is not None  # __post_init__ saw to it
+        assert self.support is not None  # __post_init__ refuses None
         return self.support
+
+    def memories(self, state: State) -> tuple[FeatureMemory, ...]:
+        """Return the keys of the support set."""
+        features, labels = self._support.features, self._support.labels
+        return (FeatureMemory("support", features, labels, None, int(np.bincount(labels).max())),)
 
     def _predict(self, state: State, sample: Sample, *, learn: bool) -> Prediction:
         task, support = state.task, self._support
         logits = np.float32(task.logit_scale) * (task.unit_text @ sample.plain)  # [K]
-        near = affinity(support.features @ sample.plain, self.beta)  # [n]
-        cache = np.bincount(support.labels, near, minlength=task.classes).astype(np.float32)  # [K]
-        logits_all = logits + np.float32(self.alpha) * cache
-        scores = softmax(logits_all)
-        parts = {"zero_shot": softmax(logits), "cache": cache, "logits": logits_all}
-        return Prediction(scores, parts, self._explain(task, int(scores.argmax()), near))
+        weights = affinity(support.features @ sample.plain, self.beta)  # [n]
+        cache = np.bincount(support.labels, weights, minlength=task.classes).astype(np.float32)  # [K]
+        adapted = logits + np.float32(self.alpha) * cache
+        scores = softmax(adapted)
+        parts = {"zero_shot": softmax(logits), "cache": cache, "logits": adapted}
+        return Prediction(scores, parts, self._explain(task, int(scores.argmax()), weights))
 
-    def _explain(self, task: Task, answer: int, near: Array) -> Callable[[], Explanation]:
-        def explain() -> Explanation:
-            own = np.flatnonzero(self._support.labels == answer)
-            return Explanation(votes={"support": votes(task.class_names[answer], own, near[own])})
-
-        return explain
+    def _explain(self, task: Task, answer: int, weights: Array) -> Callable[[], Explanation]:
+        own = np.flatnonzero(self._support.labels == answer)
+        return partial(explain_votes, "support", task.class_names[answer], own, weights[own])

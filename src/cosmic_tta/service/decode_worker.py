@@ -1,7 +1,7 @@
-"""A process that decodes pictures for the service: frames in on stdin, frames out on stdout, until stdin ends.
+"""A process that decodes images for the service: it reads frames from stdin and writes frames to stdout.
 
-A frame is two lengths, a JSON head and a body. The process has little memory and an alarm of its own, so that one
-picture can neither fill the machine nor outlive the server.
+A frame is two lengths, a JSON header and a body. The process limits its own memory and sets an alarm per image, so
+that one image can neither fill the machine nor outlive the server.
 """
 
 from __future__ import annotations
@@ -13,61 +13,62 @@ import sys
 import warnings
 from typing import Any, BinaryIO
 
-from cosmic_tta.errors import CosmicError
-from cosmic_tta.pictures import open_picture
-from cosmic_tta.preprocessing import Preprocessing
-from cosmic_tta.views import Views
+from cosmic_tta.core.errors import CosmicError
+from cosmic_tta.data.images.augment import RandomViews
+from cosmic_tta.data.images.decode import open_image
+from cosmic_tta.data.images.preprocess import Preprocessing
 
-LENGTHS = struct.Struct("<II")
-MEMORY = 2 << 30  # of addresses; a picture of 25 megapixels takes some 400 MB on its way
+LENGTHS = struct.Struct("<II")  # of the header and of the body
+MAX_MEMORY = 2 << 30  # bytes of address space; an image of 25 megapixels needs about 400 MB
+ALARM_MARGIN = 2  # seconds after the server's own timeout
 
 
-def frame(head: dict[str, Any], body: bytes = b"") -> bytes:
-    """Put a head and a body into one run of bytes."""
-    text = json.dumps(head).encode()
+def pack_frame(header: dict[str, Any], body: bytes = b"") -> bytes:
+    """Return a header and a body as one frame."""
+    text = json.dumps(header).encode()
     return LENGTHS.pack(len(text), len(body)) + text + body
 
 
-def prepared(head: dict[str, Any], data: bytes) -> bytes:
-    """Decode one picture and cut its views, or tell what is wrong with it."""
-    clip = Preprocessing.from_described(head["clip"])
-    aux = None if head["aux"] is None else Preprocessing.from_described(head["aux"])
+def decode_frame(header: dict[str, Any], data: bytes) -> bytes:
+    """Decode one image and cut its views. The returned frame has the pixels, or a `problem`."""
+    clip = Preprocessing.from_dict(header["clip"])
+    aux = None if header["aux"] is None else Preprocessing.from_dict(header["aux"])
     try:
-        picture = open_picture(data, max_pixels=head["max_pixels"], name=head["name"])
-        views = Views(**head["views"]).of(picture, head["key"], clip)
-        plain = b"" if aux is None else aux.pixels(picture).tobytes()
+        image = open_image(data, max_pixels=header["max_pixels"], name=header["name"])
+        views = RandomViews(**header["views"]).of(image, header["key"], clip)
+        aux_pixels = b"" if aux is None else aux.pixels(image).tobytes()
     except CosmicError as error:
-        return frame({"problem": str(error)})
+        return pack_frame({"problem": str(error)})
     except MemoryError:
-        return frame({"problem": f"{head['name']}: takes more memory than a picture may."})
-    return frame({"clip": list(views.shape)}, views.tobytes() + plain)
+        return pack_frame({"problem": f"{header['name']}: needs more memory than one image may use."})
+    return pack_frame({"clip": list(views.shape)}, views.tobytes() + aux_pixels)
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Say that we are here, then answer frames until there are no more."""
-    sink.write(frame({}))
+    """Send an empty frame as a sign of readiness, then answer frames until the source ends."""
+    sink.write(pack_frame({}))
     sink.flush()
     while lengths := source.read(LENGTHS.size):
-        told, size = LENGTHS.unpack(lengths)
-        head, data = json.loads(source.read(told)), source.read(size)
-        signal.alarm(int(head["seconds"]) + 2)  # should the server be gone and unable to end us
-        answer = prepared(head, data)
+        header_size, body_size = LENGTHS.unpack(lengths)
+        header, data = json.loads(source.read(header_size)), source.read(body_size)
+        signal.alarm(int(header["seconds"]) + ALARM_MARGIN)  # ends this process if the server is gone
+        answer = decode_frame(header, data)
         signal.alarm(0)
         sink.write(answer)
         sink.flush()
 
 
 def main() -> None:
-    """Serve the process that started us."""
+    """Answer the process that started this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except (ImportError, ValueError, OSError):
-        pass  # a system without such bounds
+        pass  # this system has no such limits
     serve(sys.stdin.buffer, sys.stdout.buffer)
 
 

@@ -1,4 +1,4 @@
-"""What goes in and out, described for OpenAPI and checked on the way in."""
+"""Request and response bodies: checked on the way in, and described in OpenAPI."""
 
 from __future__ import annotations
 
@@ -7,54 +7,62 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, StringConstraints
 
 from cosmic_tta.classifier import DEFAULT_CLIP
-from cosmic_tta.guards import Guard
+from cosmic_tta.sessions.admission import AdmissionPolicy
 
-MOST_CLASSES = 10_000  # of a stream; told apart from the schema, since what is larger is large
-MOST_SENTENCES = 100
+MAX_CLASSES = 10_000  # per stream; checked by the stream factory, so that a long list gets a short error
+MAX_SENTENCES = 100  # per class
+MAX_LABELS = 1000  # per request
+MAX_URLS = 16  # per request
 
 
-def _words(text: str) -> str:
-    """Refuse what no file or answer can hold."""
+def _check_utf8(text: str) -> str:
+    """Refuse a text that neither a file nor a response can hold."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise ValueError("has half a character in it (a lone surrogate)") from error
+        raise ValueError("contains a lone surrogate, which is not a character") from error
     return text
 
 
 StreamName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Words = Annotated[StrictStr, Field(min_length=1, max_length=400), AfterValidator(_words)]
-Source = Annotated[StrictStr, Field(min_length=1, max_length=200), AfterValidator(_words)]
-Note = Annotated[StrictStr, Field(max_length=200), AfterValidator(_words)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Row = Annotated[list[Annotated[Number, Field(ge=-1.01, le=1.01)]], Field(min_length=1)]  # of length one
-Texts = Annotated[list[Words], Field(min_length=1, max_length=MOST_SENTENCES)]
+Text = Annotated[StrictStr, Field(min_length=1, max_length=400), AfterValidator(_check_utf8)]
+Source = Annotated[StrictStr, Field(min_length=1, max_length=200), AfterValidator(_check_utf8)]
+Note = Annotated[StrictStr, Field(max_length=200), AfterValidator(_check_utf8)]
+FiniteFloat = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+UnitRow = Annotated[list[Annotated[FiniteFloat, Field(ge=-1.01, le=1.01)]], Field(min_length=1)]
+Sentences = Annotated[list[Text], Field(min_length=1, max_length=MAX_SENTENCES)]
 Base64 = Annotated[StrictStr, Field(min_length=1)]
+Url = Annotated[StrictStr, Field(min_length=1, max_length=2048)]
 
 
-class Form(BaseModel):
-    """A body in which every field is known."""
+class StrictModel(BaseModel):
+    """A request body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class GuardForm(Form):
-    """Which pictures may teach a stream; the others are answered and not learned from."""
+# Requests.
 
-    alike: Annotated[
-        Number, Field(ge=0.5, le=1, description="Pictures whose features are so similar are the same one again.")
-    ] = Guard.alike
+
+class AdmissionForm(StrictModel):
+    """Rules for the images that a stream learns from. It answers the others without learning."""
+
+    model_config = ConfigDict(extra="forbid", title="AdmissionPolicy")
+
+    duplicate_similarity: Annotated[
+        FiniteFloat, Field(ge=0.5, le=1, description="Cosine from which two images count as duplicates.")
+    ] = AdmissionPolicy.duplicate_similarity
     quota: Annotated[
-        Number,
-        Field(ge=0, le=1, description="Where several sources teach, the most of a class's places that one may hold."),
-    ] = Guard.quota
-    places: Annotated[StrictInt, Field(ge=1, le=1024, description="Pictures a class that are remembered.")] = (
-        Guard.places
+        FiniteFloat,
+        Field(ge=0, le=1, description="Largest share of a class's slots that one of several sources may hold."),
+    ] = AdmissionPolicy.quota
+    slots: Annotated[StrictInt, Field(ge=1, le=1024, description="Images per class that are remembered.")] = (
+        AdmissionPolicy.slots
     )
 
 
-class CreateStream(Form):
-    """A new stream: what it tells apart, by which method, seen through which encoders."""
+class CreateStream(StrictModel):
+    """A new stream: its classes, its method and its encoders."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -62,11 +70,13 @@ class CreateStream(Form):
     )
 
     name: StreamName
-    classes: Annotated[list[Words], Field(min_length=1)]
+    classes: Annotated[list[Text], Field(min_length=1)]
     method: Annotated[StrictStr, Field(max_length=80)] = "bayes_means"
     preset: Annotated[StrictStr, Field(max_length=80)] = "default"
     params: Annotated[
-        dict[Annotated[str, Field(max_length=80)], StrictBool | StrictInt | Number | StrictStr | list[Number]],
+        dict[
+            Annotated[str, Field(max_length=80)], StrictBool | StrictInt | FiniteFloat | StrictStr | list[FiniteFloat]
+        ],
         Field(max_length=100, description="Hyper-parameters that differ from the preset."),
     ] = {}
     encoder: Annotated[
@@ -77,159 +87,181 @@ class CreateStream(Form):
         StrictStr | None,
         Field(
             max_length=400,
-            description="A self-supervised encoder beside it; null for none. Left out: the one that goes with it.",
+            description="Auxiliary self-supervised encoder; null for none. By default the one that fits the encoder.",
         ),
     ] = None
     templates: Annotated[
-        Texts | None,
-        Field(description="Sentences with {} where the class goes, or names of sets; 'a photo of a {}.' if left out."),
+        Sentences | None,
+        Field(description="Sentences with {} for the class name, or names of template sets. Default: a photo of a {}."),
     ] = None
     descriptions: Annotated[
-        dict[Annotated[str, Field(max_length=400)], Texts] | None,
-        Field(description="More sentences for each class."),
+        dict[Annotated[str, Field(max_length=400)], Sentences] | None,
+        Field(description="Additional sentences per class."),
     ] = None
-    views: Annotated[StrictInt, Field(ge=1, le=512, description="Views of each picture.")] = 1
-    seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1, description="Of the views.")] = 0
+    views: Annotated[StrictInt, Field(ge=1, le=512, description="Augmented views per image.")] = 1
+    seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1, description="Seed of the views.")] = 0
     text: Annotated[
-        list[Row] | None,
-        Field(min_length=1, description="A unit row a class, for a stream without an encoder."),
+        list[UnitRow] | None,
+        Field(min_length=1, description="One unit row per class, for a stream without an encoder."),
     ] = None
     logit_scale: Annotated[
-        Number | None, Field(gt=0, le=1e6, description="For a stream without an encoder; 100 if left out.")
+        FiniteFloat | None, Field(gt=0, le=1e6, description="For a stream without an encoder. Default: 100.")
     ] = None
     policy: Annotated[
         Literal["always", "everysec"] | None,
-        Field(description="When the journal is synced; the server's own if left out."),
+        Field(description="When the journal is synced to disk. Default: the server's policy."),
     ] = None
-    guard: Annotated[GuardForm | None, Field(description="Which pictures may teach; null: all.")] = GuardForm()
-    own_token: Annotated[StrictBool, Field(description="Make a token that opens this stream alone.")] = False
-
-
-class Features(Form):
-    """One encoded picture."""
-
-    clip: Annotated[Row | list[Row], Field(description="A unit row, or one a view.")]
-    aux: Annotated[Row | None, Field(description="The auxiliary encoder's unit row.")] = None
-
-
-class PredictBody(Form):
-    """Pictures in base64, or features, or addresses: one of the three."""
-
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"features": [{"clip": [0.6, 0.8, 0.0, 0.0]}]}]}
+    guard: Annotated[
+        AdmissionForm | None, Field(description="Rules for the images that the stream learns from; null for none.")
+    ] = AdmissionForm()
+    own_token: Annotated[StrictBool, Field(description="Create a token that gives access to this stream alone.")] = (
+        False
     )
 
-    pictures: Annotated[list[Base64] | None, Field(min_length=1)] = None
-    features: Annotated[list[Features] | None, Field(min_length=1)] = None
+
+class EncodedImage(StrictModel):
+    """The features of one image."""
+
+    clip: Annotated[UnitRow | list[UnitRow], Field(description="One unit row, or one per view.")]
+    aux: Annotated[UnitRow | None, Field(description="Unit row of the auxiliary encoder.")] = None
+
+
+class PredictBody(StrictModel):
+    """Images in base64, features, or URLs: exactly one of the three."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        title="PredictRequest",
+        json_schema_extra={"examples": [{"features": [{"clip": [0.6, 0.8, 0.0, 0.0]}]}]},
+    )
+
+    images: Annotated[list[Base64] | None, Field(min_length=1, description="Image files in base64.")] = None
+    features: Annotated[
+        list[EncodedImage] | None, Field(min_length=1, description="Images that the client has encoded.")
+    ] = None
     urls: Annotated[
-        list[Annotated[StrictStr, Field(min_length=1, max_length=2048)]] | None, Field(min_length=1, max_length=16)
+        list[Url] | None,
+        Field(
+            min_length=1, max_length=MAX_URLS, description="Addresses of images, on hosts that the operator allowed."
+        ),
     ] = None
 
 
-class Answer(BaseModel):
-    """A class and how probable it is."""
+class StepLabel(StrictModel):
+    """The true class of one step."""
+
+    step: Annotated[StrictInt, Field(ge=0, le=2**63 - 1, description="The step number of the prediction.")]
+    label: Text
+
+
+class LabelSteps(StrictModel):
+    """Labels of earlier steps. The monitor alone uses them; no method sees a label."""
+
+    labels: Annotated[list[StepLabel], Field(min_length=1, max_length=MAX_LABELS)]
+
+
+class ChangeClasses(StrictModel):
+    """Classes to add, remove and rename in one request. Classes that stay keep what was learned."""
+
+    add: list[Text] = []
+    remove: list[Text] = []
+    rename: Annotated[dict[str, Text], Field(description="New name by old name.")] = {}
+    keep_text: Annotated[
+        StrictBool, Field(description="Whether a renamed class keeps the text features of its old name.")
+    ] = False
+    text: Annotated[
+        dict[str, UnitRow] | None,
+        Field(description="Unit row per added class, for a stream without an encoder."),
+    ] = None
+
+
+class CreateSnapshot(StrictModel):
+    """A new snapshot. One with a note is kept until it is deleted."""
+
+    note: Note = ""
+
+
+class RollBack(StrictModel):
+    """The snapshot to return to."""
+
+    snapshot: Annotated[StrictStr, Field(min_length=1, max_length=200, description="Its id, from the list.")]
+
+
+class ForgetSource(StrictModel):
+    """The source whose images are removed from what was learned."""
+
+    source: Source
+
+
+# Responses.
+
+
+class ClassScoreBody(BaseModel):
+    """A class and its probability."""
+
+    model_config = ConfigDict(title="ClassScore")
 
     label: str
     score: float
 
 
-class Predicted(BaseModel):
-    """What one picture is."""
+class PredictionBody(BaseModel):
+    """The prediction for one image."""
 
-    step: Annotated[int | None, Field(description="Its number in the stream; null if it was only looked at.")]
-    learned: bool
+    model_config = ConfigDict(title="Prediction")
+
+    step: Annotated[int | None, Field(description="Step number in the stream; null with learn=false.")]
+    learned: Annotated[bool, Field(description="Whether the stream learned from the image.")]
     reason: Annotated[
-        str, Field(description="Why nothing was learned from it: paused, duplicate, quota; else empty.")
+        str, Field(description="Why the stream did not learn from it: paused, duplicate or quota; else empty.")
     ] = ""
-    answers: list[Answer]
-    why: Annotated[dict[str, Any] | None, Field(description="What spoke for it, if asked for.")] = None
+    answers: Annotated[list[ClassScoreBody], Field(description="Classes by descending probability.")]
+    why: Annotated[dict[str, Any] | None, Field(description="Explanation of the prediction, with why=true.")] = None
 
 
-class Predictions(BaseModel):
-    """What the pictures are, in the order they came."""
+class PredictResponse(BaseModel):
+    """Predictions in the order of the images."""
 
     stream: str
-    predictions: list[Predicted]
-
-
-class Label(Form):
-    """What a picture turned out to be."""
-
-    step: Annotated[StrictInt, Field(ge=0, le=2**63 - 1, description="The number that the answer came with.")]
-    label: Words
-
-
-class Labels(Form):
-    """Late labels: for the monitor only, no method ever sees them."""
-
-    labels: Annotated[list[Label], Field(min_length=1, max_length=1000)]
-
-
-class ChangeClasses(Form):
-    """Classes to add, remove and rename, in one go; what was learned stays with the names that stay."""
-
-    add: list[Words] = []
-    remove: list[Words] = []
-    rename: Annotated[dict[str, Words], Field(description="Old name to new.")] = {}
-    keep_text: Annotated[StrictBool, Field(description="A renamed class keeps the text features of its old name.")] = (
-        False
-    )
-    text: Annotated[
-        dict[str, Row] | None,
-        Field(description="Unit rows of added classes, for a stream without an encoder."),
-    ] = None
-
-
-class MakeSnapshot(Form):
-    """A snapshot with a note is kept until its stream is deleted."""
-
-    note: Note = ""
-
-
-class RollBack(Form):
-    """Go back to a snapshot."""
-
-    snapshot: Annotated[StrictStr, Field(min_length=1, max_length=200, description="Its id, as the list gives it.")]
-
-
-class Undo(Form):
-    """Undo what a source taught."""
-
-    source: Source
+    predictions: list[PredictionBody]
 
 
 class Snapshot(BaseModel):
-    """A state on disk."""
+    """A saved state of a stream."""
 
     id: str
-    number: Annotated[int, Field(description="The last event that is in it.")]
+    number: Annotated[int, Field(description="Number of the last event that it contains.")]
     note: str
 
 
-class Snapshots(BaseModel):
-    """The snapshots of a stream, the newest first."""
+class SnapshotList(BaseModel):
+    """Snapshots of a stream, newest first."""
 
     stream: str
     snapshots: list[Snapshot]
 
 
-class SourceInfo(BaseModel):
-    """One who sent pictures."""
+class SourceBody(BaseModel):
+    """One source of images."""
+
+    model_config = ConfigDict(title="Source")
 
     name: str
-    first: Annotated[int, Field(description="The event of the first.")]
-    samples: Annotated[int, Field(description="How many came to teach; some of them may have been refused.")]
+    first: Annotated[int, Field(description="Number of the event with its first image.")]
+    samples: Annotated[int, Field(description="Images that it sent to learn from, including refused ones.")]
 
 
-class Sources(BaseModel):
-    """Who had a part in what was learned."""
+class SourceList(BaseModel):
+    """Sources that contributed to what a stream has learned."""
 
     stream: str
-    sources: list[SourceInfo]
+    sources: list[SourceBody]
 
 
-class StreamInfo(BaseModel):
+class StreamBody(BaseModel):
     """One stream."""
+
+    model_config = ConfigDict(title="Stream")
 
     name: str
     id: str
@@ -242,52 +274,60 @@ class StreamInfo(BaseModel):
     templates: list[str] | None
     views: int
     paused: bool
-    fallen_back: Annotated[bool, Field(description="Late labels showed harm: zero-shot answers until resumed.")]
-    number: Annotated[int, Field(description="Of its last event.")]
-    seen: Annotated[int, Field(description="Samples that it learned from.")]
-    waiting: Annotated[int, Field(description="Requests that are waiting or under way.")]
-    problem: Annotated[str, Field(description="Why it takes no pictures here; empty if it does.")] = ""
-    warnings: Annotated[list[str], Field(description="What went wrong here without harm.")] = []
-    digest: Annotated[str | None, Field(description="A fingerprint of all that it knows, if asked for.")] = None
-    monitor: Annotated[dict[str, Any] | None, Field(description="Counts and accuracies.")] = None
-    alarms: Annotated[list[dict[str, Any]], Field(description="Those that are on, where one stream is asked for.")] = []
-    signals: Annotated[dict[str, float], Field(description="What the alarms go by.")] = {}
-    not_learned: Annotated[dict[str, int], Field(description="Samples that did not teach, by reason.")] = {}
+    fallen_back: Annotated[
+        bool, Field(description="Labels showed that adaptation did harm: it predicts zero-shot until it is resumed.")
+    ]
+    number: Annotated[int, Field(description="Number of its last event.")]
+    seen: Annotated[int, Field(description="Samples that it has learned from.")]
+    waiting: Annotated[int, Field(description="Requests that wait or run.")]
+    problem: Annotated[str, Field(description="Why it takes no images on this server; empty if it does.")] = ""
+    warnings: Annotated[list[str], Field(description="Failures that had no effect on the stream.")] = []
+    digest: Annotated[str | None, Field(description="Fingerprint of its state, with digest=true.")] = None
+    monitor: Annotated[dict[str, Any] | None, Field(description="Counts and accuracies; not in lists.")] = None
+    alarms: Annotated[list[dict[str, Any]], Field(description="Active alarms; not in lists.")] = []
+    signals: Annotated[dict[str, float], Field(description="Values that the alarms test; not in lists.")] = {}
+    not_learned: Annotated[
+        dict[str, int], Field(description="Samples that it did not learn from, by reason; not in lists.")
+    ] = {}
 
 
-class Created(StreamInfo):
-    """A stream just made; the token is told this once."""
+class CreatedStream(StreamBody):
+    """A new stream. Its own token is shown in this response alone."""
+
+    model_config = ConfigDict(title="CreatedStream")
 
     token: str | None = None
 
 
-class DamagedInfo(BaseModel):
-    """A stream whose files were damaged."""
+class DamagedStream(BaseModel):
+    """A stream whose files are damaged."""
 
     id: str
-    name: Annotated[str | None, Field(description="As far as it can still be read.")]
+    name: Annotated[str | None, Field(description="Its name, if that can be read.")]
     reason: str
-    recoverable: Annotated[int | None, Field(description="Up to which event it can be had back; null: not at all.")]
+    recoverable: Annotated[int | None, Field(description="Last event that can be recovered; null if none can.")]
 
 
 class StreamList(BaseModel):
-    """All streams."""
+    """All streams of a server."""
 
-    streams: list[StreamInfo]
-    damaged: list[DamagedInfo]
+    streams: list[StreamBody]
+    damaged: list[DamagedStream]
 
 
-class Done(BaseModel):
-    """What was done."""
+class Acknowledgement(BaseModel):
+    """A change that is on disk."""
 
     stream: str
-    done: str
-    number: int
+    done: Annotated[str, Field(description="What was done.")]
+    number: Annotated[int, Field(description="Number of the stream's last event.")]
 
 
-class Problem(BaseModel):
-    """Every error has this form."""
+class ProblemBody(BaseModel):
+    """Every error response has this form."""
 
-    error: str
-    detail: str
-    hint: str
+    model_config = ConfigDict(title="Problem")
+
+    error: Annotated[str, Field(description="Error code.")]
+    detail: Annotated[str, Field(description="What was given and what was expected.")]
+    hint: Annotated[str, Field(description="What to do next.")]

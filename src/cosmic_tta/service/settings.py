@@ -1,54 +1,96 @@
-"""What a server is told once: its bounds, its encoders, who may come in."""
+"""Settings of one server: its encoders, limits, timeouts and access rules."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from cosmic_tta.classifier import DEFAULT_AUX, DEFAULT_CLIP
-from cosmic_tta.errors import InputError
-from cosmic_tta.journal import Policy
-from cosmic_tta.pictures import MAX_PIXELS
+from cosmic_tta.core.errors import InputError
+from cosmic_tta.data.images.decode import MAX_PIXELS
+from cosmic_tta.sessions.journal.writer import SyncPolicy
 
 MEGABYTE = 1 << 20
-POLICIES = ("always", "everysec")
+SYNC_POLICIES = ("always", "everysec")
+MAX_SECONDS = 3600
+COUNTS = (
+    "batch_size", "queue_size", "decode_workers", "max_images", "max_views", "max_streams", "max_pixels",
+    "max_image_bytes",
+)  # fmt: skip
+TIMEOUTS = ("queue_seconds", "decode_seconds", "body_seconds", "header_seconds", "fetch_seconds")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The bounds of one server. Times are in seconds, sizes in bytes."""
+class ServiceSettings:
+    """Encoders, limits, timeouts and access rules of one server.
 
-    encoders: tuple[str, ...] = (DEFAULT_CLIP, DEFAULT_AUX)  # a client names one of these, never a path
-    threads: int | None = None  # of each encoder
-    policy: Policy = "always"  # when the journal is synced
-    batch: int = 32  # pictures encoded at once
-    wait_ms: float = 4.0  # how long a picture waits for others to be encoded with
-    queue: int = 64  # requests that may wait for one stream
-    patience: float = 30.0  # a request waits so long for its turn
-    workers: int = 2  # processes that decode
+    Args:
+        encoders: encoders that streams may use. A client chooses one of these names, never a path.
+        encoder_threads: threads per encoder; None leaves the choice to its library.
+        sync_policy: when the journal is synced: `always` before each answer, `everysec` once per second.
+        batch_size: images that are encoded together.
+        batch_wait_ms: milliseconds that an image waits for others to be encoded with.
+        queue_size: requests that may wait for one stream.
+        queue_seconds: seconds that a request waits for its turn.
+        decode_workers: processes that decode images.
+        decode_seconds: seconds that decoding one image may take.
+        max_pixels: pixels of one image.
+        max_image_bytes: bytes of one encoded image file.
+        max_images: images per request.
+        max_views: views per image.
+        max_body_bytes: bytes of one request body.
+        max_import_bytes: bytes of one imported stream.
+        max_pending_bytes: bytes of all request bodies that are held at once.
+        body_seconds: seconds within which a body must arrive.
+        header_seconds: seconds within which the headers must arrive.
+        max_streams: streams on this server.
+        fetch_hosts: hosts that images may be fetched from, as `host` or `host:port`; empty for none.
+        fetch_seconds: seconds that fetching one image may take.
+        token: token that every request must send; empty for none.
+        allowed_hosts: values of the Host header that are accepted when there is no token.
+
+    Raises:
+        InputError: a value is out of range.
+
+    >>> settings = ServiceSettings(queue_size=8, sync_policy="everysec")
+    >>> settings.queue_size, settings.max_images
+    (8, 64)
+    >>> ServiceSettings(batch_size=0)
+    Traceback (most recent call last):
+    cosmic_tta.core.errors.InputError: batch_size must be at least 1; given 0.
+    """
+
+    encoders: tuple[str, ...] = (DEFAULT_CLIP, DEFAULT_AUX)
+    encoder_threads: int | None = None
+    sync_policy: SyncPolicy = "always"
+    batch_size: int = 32
+    batch_wait_ms: float = 4.0
+    queue_size: int = 64
+    queue_seconds: float = 30.0
+    decode_workers: int = 2
     decode_seconds: float = 5.0
     max_pixels: int = MAX_PIXELS
-    picture_bytes: int = 20 * MEGABYTE
-    pictures: int = 64  # in one request
-    views: int = 16  # of a picture
-    body_bytes: int = 48 * MEGABYTE
-    import_bytes: int = 256 * MEGABYTE
-    bodies_bytes: int = 512 * MEGABYTE  # of all requests that are being read
+    max_image_bytes: int = 20 * MEGABYTE
+    max_images: int = 64
+    max_views: int = 16
+    max_body_bytes: int = 48 * MEGABYTE
+    max_import_bytes: int = 256 * MEGABYTE
+    max_pending_bytes: int = 512 * MEGABYTE
     body_seconds: float = 20.0
-    head_seconds: float = 10.0
-    streams: int = 256
-    fetch_from: tuple[str, ...] = ()  # hosts that pictures may be fetched from; empty: none
+    header_seconds: float = 10.0
+    max_streams: int = 256
+    fetch_hosts: tuple[str, ...] = ()
     fetch_seconds: float = 5.0
-    token: str = ""  # the server's own; empty: none is asked for
-    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")  # accepted in Host where there is no token
+    token: str = ""
+    allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
 
     def __post_init__(self) -> None:
-        for name in ("batch", "queue", "workers", "pictures", "views", "streams", "max_pixels", "picture_bytes"):
+        for name in COUNTS:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1; given {getattr(self, name)}.")
-        for name in ("patience", "decode_seconds", "body_seconds", "head_seconds", "fetch_seconds"):
-            if not 0 < getattr(self, name) <= 3600:
-                raise InputError(f"{name} must be above 0, at most 3600 seconds; given {getattr(self, name)}.")
-        if self.policy not in POLICIES:
-            raise InputError(f"the policy is one of {', '.join(POLICIES)}; given {self.policy!r}.")
-        if not 0 <= self.wait_ms <= 1000:
-            raise InputError(f"wait_ms must be 0 to 1000; given {self.wait_ms}.")
+        for name in TIMEOUTS:
+            if not 0 < getattr(self, name) <= MAX_SECONDS:
+                raise InputError(f"{name} must be above 0 and at most {MAX_SECONDS}; given {getattr(self, name)}.")
+        if self.sync_policy not in SYNC_POLICIES:
+            raise InputError(f"sync_policy must be one of {', '.join(SYNC_POLICIES)}; given {self.sync_policy!r}.")
+        if not 0 <= self.batch_wait_ms <= 1000:
+            raise InputError(f"batch_wait_ms must be between 0 and 1000; given {self.batch_wait_ms}.")

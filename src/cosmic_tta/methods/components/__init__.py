@@ -1,0 +1,1 @@
+"""What several methods share: caches, prototypes, class statistics, view selection, optimisers."""

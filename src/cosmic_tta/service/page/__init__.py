@@ -1,1 +1,0 @@
-"""The page at `/` and what it asks: files, live events, small pictures, what a stream looks like from outside."""

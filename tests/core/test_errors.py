@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from cosmic_tta.core import errors
+from cosmic_tta.core.errors import CosmicError, InputError, SessionDamagedError, refuse_duplicates, unknown_name
+
+
+def test_every_error_has_one_root_and_a_kind_that_python_knows() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, CosmicError)]
+    assert len(kinds) > 10
+    builtin = (ValueError, LookupError, OSError, RuntimeError)
+    assert all(issubclass(kind, builtin) for kind in kinds if kind is not CosmicError)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("cosmik", "unknown method 'cosmik': did you mean 'cosmic'? Known: cosmic, tda."),
+        ("zzz", "unknown method 'zzz': Known: cosmic, tda."),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(given: str, said: str) -> None:
+    assert str(unknown_name("method", given, iter(["tda", "cosmic"]))) == said
+
+
+def test_a_name_that_is_given_twice_is_refused() -> None:
+    refuse_duplicates("--method", ["a", "b"])
+    with pytest.raises(InputError, match="--method: given twice: a, b"):
+        refuse_duplicates("--method", ["b", "a", "b", "a", "c"])
+
+
+def test_a_damaged_session_says_how_far_it_can_be_recovered() -> None:
+    assert SessionDamagedError("damaged").recoverable is None
+    assert SessionDamagedError("damaged", 7).recoverable == 7
