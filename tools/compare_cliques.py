@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from cosmic_tta.core import kernel
 from cosmic_tta.methods.cosmic.graph import cliques
-from cosmic_tta.methods.cosmic.graph.density import graph_of
+from cosmic_tta.methods.cosmic.graph.class_graph import graph_of
 
 
 def random_rows(rng: random.Random) -> list[int]:

@@ -1,43 +1,7 @@
-/* Graphs as bit matrices → second order → maximal cliques. */
+/* Maximal cliques of a graph. */
 #include "graph.h"
 
 #include <stdlib.h>
-
-/* A graph is symmetric, without self-loops and without bits beyond its nodes. */
-static int check_graph(const Py_buffer *view)
-{
-    Py_ssize_t nodes = view->shape[0], words = view->shape[1];
-    const uint64_t *graph = view->buf;
-    if (check_graph_shape(nodes, words) < 0) return -1;
-    for (Py_ssize_t node = 0; node < nodes; node++)
-        for (Py_ssize_t word = 0; word < words; word++)
-            for (uint64_t rest = graph[node * words + word]; rest; rest &= rest - 1) {
-                Py_ssize_t other = word * 64 + LOWEST(rest);
-                if (other >= nodes || other == node || !(graph[other * words + node / 64] >> node % 64 & 1)) {
-                    PyErr_Format(PyExc_ValueError, "node %zd has the neighbour %zd: this is not a graph", node, other);
-                    return -1;
-                }
-            }
-    return 0;
-}
-
-/* second_order(graph [n, words], common, out [n, words]); out must be empty */
-PyObject *kernel_second_order(PyObject *self UNUSED, PyObject *arguments)
-{
-    static const ArraySpec specs[] = {{"graph", UINT64, 2, 0}, {"out", UINT64, 2, 1}};
-    PyObject *objects[2], *result = NULL;
-    Py_buffer views[2];
-    long long common;
-    if (!PyArg_ParseTuple(arguments, "OLO:second_order", &objects[0], &common, &objects[1])) return NULL;
-    if (take_arrays(objects, views, specs, 2) < 0) return NULL;
-    const Extent extents[] = {{1, 0, views[0].shape[0]}, {1, 1, views[0].shape[1]}, {-1, 0, 0}};
-    if (check_extents(views, specs, extents) < 0 || check_graph(&views[0]) < 0) goto done;
-    simd->second_order(views[0].buf, views[0].shape[0], views[0].shape[1], common, views[1].buf);
-    result = Py_NewRef(Py_None);
-done:
-    release_arrays(views, 2);
-    return result;
-}
 
 /* A binary heap of numbers, the least on top. */
 typedef struct {

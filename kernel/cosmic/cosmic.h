@@ -2,6 +2,7 @@
 #ifndef COSMIC_COSMIC_H
 #define COSMIC_COSMIC_H
 
+#include "../softmax.h"
 #include "graph.h"
 
 /* Prototypes: a class cache, and per class the products of its slots, or their mean. */
@@ -24,9 +25,6 @@ void slot_products(const PrototypeMemory *memory, const float *query, float *pro
 /* The attention weight of each slot for a query, and the cosine of the query with each class's weighted sum. */
 void attend_to_query(const PrototypeMemory *memory, const float *products, const float *text_dots, float sharpness,
                      float *weights, float *out);
-
-/* Softmax of scaled values. */
-void softmax(const float *values, float scale, ptrdiff_t count, float *out);
 
 /* Per class, the sum of its slots' affinities to a query. */
 void slot_votes(const float *products, const int64_t *filled, ptrdiff_t classes, ptrdiff_t shots, float sharpness,

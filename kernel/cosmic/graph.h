@@ -20,6 +20,10 @@ void connect_rows(const float *similarity, ptrdiff_t start, ptrdiff_t rows, ptrd
 /* Returns -1 and sets an exception unless a bit matrix has as many words per row as its nodes need. */
 int check_graph_shape(Py_ssize_t nodes, Py_ssize_t words);
 
+/* Returns -1 and sets an exception unless a bit matrix is symmetric, without self-loops and without bits beyond its
+   nodes. */
+int check_graph(const Py_buffer *graph);
+
 /* All maximal cliques; past either limit, one per node, grown greedily. */
 Outcome find_cliques(const uint64_t *graph, ptrdiff_t nodes, ptrdiff_t words, int64_t max_cliques, int64_t max_visits,
                      Cliques *found);

@@ -1,41 +1,14 @@
-/* Softmax, the confident views of an image, and pseudo-labels. */
+/* The confident views of an image, and pseudo-labels. */
 #include "cosmic.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-void softmax(const float *dots, float scale, ptrdiff_t classes, float *out)
-{
-    float highest = dots[0] * scale, total = 0;
-    for (Py_ssize_t k = 1; k < classes; k++)
-        if (dots[k] * scale > highest) highest = dots[k] * scale;
-    for (Py_ssize_t k = 0; k < classes; k++) total += out[k] = expf(dots[k] * scale - highest);
-    for (Py_ssize_t k = 0; k < classes; k++) out[k] /= total;
-}
 
 static float entropy_of(const float *probabilities, Py_ssize_t classes, float epsilon)
 {
     float sum = 0;
     for (Py_ssize_t k = 0; k < classes; k++) sum -= probabilities[k] * logf(probabilities[k] + epsilon);
     return sum;
-}
-
-/* softmax(values [K], scale, out [K]): softmax of the scaled values */
-PyObject *kernel_softmax(PyObject *self UNUSED, PyObject *arguments)
-{
-    static const ArraySpec specs[] = {{"values", FLOAT32, 1, 0}, {"out", FLOAT32, 1, 1}};
-    PyObject *objects[2], *result = NULL;
-    Py_buffer views[2];
-    float scale;
-    if (!PyArg_ParseTuple(arguments, "OfO:softmax", &objects[0], &scale, &objects[1])) return NULL;
-    if (take_arrays(objects, views, specs, 2) < 0) return NULL;
-    const Extent extents[] = {{1, 0, views[0].shape[0]}, {-1, 0, 0}};
-    if (check_extents(views, specs, extents) < 0) goto done;
-    if (views[0].shape[0]) softmax(views[0].buf, scale, views[0].shape[0], views[1].buf);
-    result = Py_NewRef(Py_None);
-done:
-    release_arrays(views, 2);
-    return result;
 }
 
 void unit_mean(const float *rows, const int64_t *which, ptrdiff_t count, ptrdiff_t width, float *out)

@@ -17,7 +17,7 @@ from cosmic_tta import Sample
 from cosmic_tta.core.arrays import as_float32, dots
 from cosmic_tta.core.kernel import COMPILED
 from cosmic_tta.core.kernel import path as path_in_use
-from cosmic_tta.methods.cosmic.graph.density import graph_of
+from cosmic_tta.methods.cosmic.graph.class_graph import graph_of
 
 compiled = pytest.mark.skipif(COMPILED is None, reason="the compiled kernel is not in use")
 

@@ -19,6 +19,7 @@ def dots(rows: Array, queries: Array) -> Array:
     """Return the products of rows [n, D] with queries [b, D] as [b, n].
 
     The bits of a product depend on its two rows alone, not on the number of rows or queries.
+    Compiled: kernel/dots.c.
     """
     products = np.empty((len(queries), len(rows)), np.float32)
     if COMPILED is not None:
@@ -64,7 +65,7 @@ def logits_entropy(logits: Array) -> Array:
 
 
 def class_probabilities(cosine: Array, scale: float) -> Array:
-    """Return the softmax of one query's scaled cosines [K]."""
+    """Return the softmax of one query's scaled cosines [K]. Compiled: kernel/softmax.c."""
     if COMPILED is not None:
         probabilities = np.empty_like(cosine)
         COMPILED.softmax(cosine, scale, probabilities)

@@ -1,6 +1,6 @@
 """COSMIC's learning step in compiled calls, one per space, where a new graph follows the sample.
 
-The results are bit-equal to `score_branch`, which makes the same step in parts.
+The results are bit-equal to `score_branch`, which makes the same step in parts. Compiled: kernel/cosmic/fused_step.c.
 """
 
 from __future__ import annotations

@@ -38,7 +38,10 @@ class HyperClasses:
 
     @classmethod
     def from_cliques(cls, cliques: Cliques, features: Array, *, cosine: bool) -> HyperClasses:
-        """Make one hyper-class per clique, centred at the mean of its nodes' features; of unit length with `cosine`."""
+        """Make one hyper-class per clique, centred at the mean of its nodes' features; of unit length with `cosine`.
+
+        Compiled: kernel/cosmic/hyperclasses.c.
+        """
         nodes, sizes, shares, complete = cliques
         if not cosine:
             return cls(nodes, sizes, shares, complete)
@@ -61,7 +64,7 @@ class HyperClasses:
     def nearest(
         self, products: Array, ratio: float, rounding: Rounding, score: ExponentialScore | None = None
     ) -> NearestHyperClasses:
-        """Select the hyper-classes nearest to a query.
+        """Select the hyper-classes nearest to a query. Compiled: kernel/cosmic/hyperclasses.c.
 
         Args:
             products: Products of the query with the nodes of the graph, [n].

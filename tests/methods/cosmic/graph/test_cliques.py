@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosmic_tta.core.arrays import Bools, as_float32, unit
+from cosmic_tta.methods.cosmic.graph.class_graph import bits, graph_of, rows_of, second_order
 from cosmic_tta.methods.cosmic.graph.cliques import cliques_of, degeneracy_order, greedy_cliques, maximal_cliques
-from cosmic_tta.methods.cosmic.graph.density import Density, bits, first_order, graph_of, rows_of, second_order
+from cosmic_tta.methods.cosmic.graph.density import Density, first_order
 from cosmic_tta.methods.cosmic.graph.similarity import Similarity
 
 Rows = tuple[int, ...]

@@ -9,16 +9,13 @@ from hypothesis import strategies as st
 from cosmic_tta.core.arrays import Array, Bools, as_float32, unit
 from cosmic_tta.methods.cosmic.graph.density import (
     Density,
-    bits,
     degeneracy_threshold,
     degree_threshold,
     first_order,
-    graph_of,
     grown_threshold,
-    rows_of,
-    second_order,
 )
-from cosmic_tta.methods.cosmic.graph.similarity import Graph, Similarity, empty_graph
+from cosmic_tta.methods.cosmic.graph.similarity import Similarity
+from tests.support.class_graphs import matrix
 
 
 def nodes_of(seed: int, nodes: int, width: int, zero_rows: int = 0) -> tuple[Similarity, Array]:
@@ -34,20 +31,6 @@ def nodes_of(seed: int, nodes: int, width: int, zero_rows: int = 0) -> tuple[Sim
     return similarity, lower + np.tril(lower, -1).T
 
 
-def matrix(graph: Graph) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    dense = np.zeros((len(graph), len(graph)), np.int64)
-    for node, row in enumerate(rows_of(graph)):
-        dense[node, bits(row)] = 1
-    return dense
-
-
-@given(st.lists(st.integers(0, 2**200), max_size=200))
-def test_bitsets_and_graphs_are_the_same_thing(rows: list[int]) -> None:
-    cut = [row % (1 << len(rows)) for row in rows]
-    assert rows_of(graph_of(cut)) == cut
-    assert graph_of(cut).shape == empty_graph(len(rows)).shape
-
-
 @given(st.integers(0, 10**6), st.integers(1, 70), st.floats(-0.9, 0.9))
 def test_first_order_is_the_plain_comparison_without_self_loops(seed: int, nodes: int, threshold: float) -> None:
     similarity, s = nodes_of(seed, nodes, 5)
@@ -57,14 +40,6 @@ def test_first_order_is_the_plain_comparison_without_self_loops(seed: int, nodes
     present: Bools = np.random.default_rng(seed).random(nodes) < 0.7
     graph = first_order(similarity, Density("threshold", threshold), present)
     np.testing.assert_array_equal(matrix(graph), expected & present & present[:, None])
-
-
-@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(0, 3))
-def test_second_order_is_the_product_of_adjacencies(seed: int, nodes: int, common: int) -> None:
-    graph = first_order(nodes_of(seed, nodes, 4)[0], Density("threshold", 0.2))
-    adjacency = matrix(graph)
-    expected = adjacency * (adjacency @ adjacency >= common)
-    np.testing.assert_array_equal(matrix(second_order(graph, common)), expected)
 
 
 def literal_bisection(s: Array, target: float) -> float:

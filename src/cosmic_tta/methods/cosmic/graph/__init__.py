@@ -1,4 +1,4 @@
-"""Class graphs: similarities of nodes, density, second order, maximal cliques.
+"""Class graphs: similarities of nodes, density of the first-order graph, second-order graph, maximal cliques.
 
 Imports `core` and `methods.components`. `methods.cosmic` imports it.
 """

@@ -10,8 +10,9 @@ import numpy as np
 
 from cosmic_tta.core.arrays import Array, Bools, Ints
 from cosmic_tta.core.kernel import COMPILED
-from cosmic_tta.methods.cosmic.graph.density import Density, bits, first_order, rows_of, second_order
-from cosmic_tta.methods.cosmic.graph.similarity import CliqueSearch, Graph, Similarity
+from cosmic_tta.methods.cosmic.graph.class_graph import Graph, bits, rows_of, second_order
+from cosmic_tta.methods.cosmic.graph.density import Density, first_order
+from cosmic_tta.methods.cosmic.graph.similarity import CliqueSearch, Similarity
 
 MAX_CLIQUES = 20_000
 VISITS_PER_CLIQUE = 100
@@ -74,8 +75,9 @@ def maximal_cliques(graph: Graph, max_cliques: int = MAX_CLIQUES) -> Cliques:
     A dense graph can have exponentially many cliques. The enumeration stops past `max_cliques`, nodes without
     neighbours not counted, or past a hundred times as many visits of a neighbourhood. Then every node gets one maximal
     clique, grown greedily: at most n cliques, each maximal, each node in at least one.
+    Compiled: kernel/cosmic/cliques.c.
 
-    >>> from cosmic_tta.methods.cosmic.graph.density import graph_of
+    >>> from cosmic_tta.methods.cosmic.graph.class_graph import graph_of
     >>> maximal_cliques(graph_of([0b0110, 0b0101, 0b0011, 0b0000])).members()
     [(0, 1, 2), (3,)]
     """

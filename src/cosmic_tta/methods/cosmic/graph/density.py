@@ -1,67 +1,19 @@
-"""First- and second-order class graphs: the density of the first (threshold, degree, degeneracy), then the second."""
+"""The first-order class graph: a threshold on the similarities that gives a wanted density.
+
+The density is a similarity threshold, a mean degree or a degeneracy.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from cosmic_tta.core.arrays import Bools
 from cosmic_tta.core.kernel import COMPILED
-from cosmic_tta.methods.cosmic.graph.similarity import Graph, Nodes, Pairs, Similarity, connect, empty_graph
-
-
-def rows_of(graph: Graph) -> list[int]:
-    """Return each node's neighbours as an integer bitset."""
-    return [int.from_bytes(row.astype("<u8").tobytes(), "little") for row in graph]
-
-
-def graph_of(rows: Sequence[int]) -> Graph:
-    """Return the graph of integer bitsets, one per node.
-
-    >>> rows_of(graph_of([0b10, 0b101, 0b10]))
-    [2, 5, 2]
-    """
-    graph = empty_graph(len(rows))
-    for node, row in enumerate(rows):
-        graph[node] = np.frombuffer(row.to_bytes(8 * graph.shape[1], "little"), "<u8")
-    return graph
-
-
-def second_order(graph: Graph, common: int = 1) -> Graph:
-    """Keep the edges whose ends share at least `common` neighbours.
-
-    With `common=1` this is the paper's FOG ⊙ (FOG·FOG) > 0; the published program requires two.
-    """
-    if COMPILED is not None:
-        kept = empty_graph(len(graph))
-        COMPILED.second_order(graph, common, kept)
-        return kept
-    rows = rows_of(graph)
-    masks = []
-    for row in rows:
-        mask = 0
-        for other in bits(row):
-            if (row & rows[other]).bit_count() >= common:
-                mask |= 1 << other
-        masks.append(mask)
-    return graph_of(masks)
-
-
-def bits(row: int) -> list[int]:
-    """List the positions of the set bits, lowest first.
-
-    >>> bits(0b1101)
-    [0, 2, 3]
-    """
-    found = []
-    while row:
-        low = row & -row
-        found.append(low.bit_length() - 1)
-        row ^= low
-    return found
+from cosmic_tta.methods.cosmic.graph.class_graph import Graph, Nodes, connect, empty_graph
+from cosmic_tta.methods.cosmic.graph.similarity import Pairs, Similarity
 
 
 class Density(NamedTuple):
@@ -78,7 +30,10 @@ class Density(NamedTuple):
 
 
 def first_order(similarity: Similarity, density: Density, present: Bools | None = None) -> Graph:
-    """Connect the pairs of present nodes whose similarity lies above the threshold of the density."""
+    """Connect the pairs of present nodes whose similarity lies above the threshold of the density.
+
+    Compiled: `connect_pairs` in kernel/cosmic/class_graph.c.
+    """
     if density.control == "threshold":
         return similarity.above(density.value, present)
     nodes = len(similarity.features) if present is None else int(present.sum())
@@ -112,6 +67,7 @@ def degree_threshold(pairs: Pairs, degree: float) -> float:
     stops within 0.01 of the target, or after 500 rounds with the last midpoint. The interval is halved in float64 and
     compared in float32; both can decide between two graphs. Only the number of similarities above a midpoint matters,
     so the listed pairs suffice.
+    Compiled: kernel/cosmic/density.c.
     """
     if COMPILED is not None:
         found: float = COMPILED.degree_threshold(pairs.values, pairs.nodes, degree, pairs.lowest, pairs.highest)
@@ -141,6 +97,7 @@ def degeneracy_threshold(pairs: Pairs, degeneracy: int) -> float:
     The degeneracy is the largest core number: the least d such that every subgraph has a node of at most d neighbours.
     It falls as the threshold rises, so a bisection over the sorted similarities finds the threshold. It takes
     O(d·n·log(d·n)·rounds of peeling).
+    Compiled: kernel/cosmic/density.c.
     """
     everything = len(pairs.values) == pairs.nodes * (pairs.nodes - 1) // 2
     size = int(pairs.right.max(initial=0)) + 1

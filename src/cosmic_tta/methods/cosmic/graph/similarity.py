@@ -1,6 +1,7 @@
 """Similarities of nodes, and the most similar pairs.
 
 A large graph's similarities are computed in row blocks; the whole matrix is never stored.
+Compiled: kernel/cosmic/similarity.c.
 """
 
 from __future__ import annotations
@@ -9,16 +10,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosmic_tta.core.arrays import Array, Bools
 from cosmic_tta.core.kernel import COMPILED
+from cosmic_tta.methods.cosmic.graph.class_graph import Graph, Nodes, connect, empty_graph
 
 MAX_KEPT_NODES = 4096  # up to this many nodes the compiled path keeps the similarity matrix: 64 MB
 BLOCK_ROWS = 256
-
-Graph = NDArray[np.uint64]  # [n, words]: bit j of row i says that i and j are neighbours; symmetric, no self-loops
-Nodes = NDArray[np.int32]
 
 
 class Pairs(NamedTuple):
@@ -68,7 +66,10 @@ class Similarity:
             self._computed = True
 
     def cliques(self, search: CliqueSearch, present: Bools | None) -> Any:
-        """Return the cliques of the graph in one compiled call; None where no matrix is kept."""
+        """Return the cliques of the graph in one compiled call; None where no matrix is kept.
+
+        Compiled alone: kernel/cosmic/hyperclasses.c.
+        """
         if self.kept is None:
             return None
         *found, self.floor = COMPILED.graph_cliques(self.kept, present, *search, self.floor)
@@ -105,7 +106,7 @@ class Similarity:
         return found(self._blocks(), keep, nodes, present)
 
     def above(self, threshold: float, present: Bools | None = None) -> Graph:
-        """Return the graph of all pairs above the threshold."""
+        """Return the graph of all pairs above the threshold. Compiled: kernel/cosmic/class_graph.c."""
         graph = empty_graph(len(self.features))
         for start, block in self._blocks():
             if COMPILED is not None:
@@ -119,17 +120,6 @@ class Similarity:
 def is_kept(nodes: int) -> bool:
     """Return whether the similarities of so many nodes are kept from one graph to the next."""
     return COMPILED is not None and nodes <= MAX_KEPT_NODES
-
-
-def empty_graph(nodes: int) -> Graph:
-    """Return a graph without edges."""
-    return np.zeros((nodes, (nodes + 63) // 64), np.uint64)
-
-
-def connect(graph: Graph, pairs: Nodes) -> None:
-    """Add the edges of pairs of nodes, [2, m], to a graph."""
-    for one, other in (pairs, pairs[::-1]):
-        np.bitwise_or.at(graph, (one, other // 64), np.uint64(1) << (other % 64).astype(np.uint64))
 
 
 def _lower(block: Array, start: int, present: Bools | None) -> Bools:
