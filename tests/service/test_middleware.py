@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from cosmic_tta.service.metrics import Metrics
-from cosmic_tta.service.middleware import RequestGuard
+from cosmic_tta.service.middleware import RequestChecks
 from cosmic_tta.service.settings import ServiceSettings
 from tests.support.serving import (
     check_problem,
@@ -30,7 +30,7 @@ def test_a_slow_body_is_refused() -> None:
         raise AssertionError("the application must not see it")
 
     async def use() -> None:
-        guard = RequestGuard(never, ServiceSettings(body_seconds=0.3), Metrics(), lambda name: None)
+        checks = RequestChecks(never, ServiceSettings(body_seconds=0.3), Metrics(), lambda name: None)
         sent: list[Any] = []
 
         async def drip() -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_a_slow_body_is_refused() -> None:
 
         scope = {"type": "http", "method": "POST", "path": "/v1/streams", "headers": [(b"host", b"localhost")]}
         start = time.monotonic()
-        await guard(scope, drip, send)
+        await checks(scope, drip, send)
         assert time.monotonic() - start < 2
         assert sent[0]["status"] == 408
         assert json.loads(sent[1]["body"])["error"] == "timeout"
@@ -57,7 +57,7 @@ def test_too_many_bytes_at_once_are_refused() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        guard = RequestGuard(held, ServiceSettings(max_pending_bytes=1000), Metrics(), lambda name: None)
+        checks = RequestChecks(held, ServiceSettings(max_pending_bytes=1000), Metrics(), lambda name: None)
         statuses: list[int] = []
 
         async def one() -> None:
@@ -69,7 +69,7 @@ def test_too_many_bytes_at_once_are_refused() -> None:
                     statuses.append(message["status"])
 
             scope = {"type": "http", "method": "POST", "path": "/v1/streams", "headers": [(b"host", b"localhost")]}
-            await guard(scope, receive, send)
+            await checks(scope, receive, send)
 
         await asyncio.gather(one(), one())
         await one()  # what was held is free again

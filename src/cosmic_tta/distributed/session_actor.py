@@ -23,11 +23,11 @@ from cosmic_tta.core.method import Method
 from cosmic_tta.core.types import Prediction, Sample, Task
 from cosmic_tta.sessions import events
 from cosmic_tta.sessions.journal.reader import JournalReader
-from cosmic_tta.sessions.replay import apply_samples
 from cosmic_tta.sessions.session import Session
 from cosmic_tta.sessions.session_file import TowerLoader
 from cosmic_tta.sessions.session_info import HealthSummary, StepResult
 from cosmic_tta.sessions.session_settings import SessionSettings
+from cosmic_tta.sessions.transitions import apply_samples
 
 RETRY_PAUSE = 0.2  # seconds between two attempts
 

@@ -16,7 +16,7 @@ from cosmic_tta.service.dashboard.state import DashboardState
 from cosmic_tta.service.encoder_batching import EncoderLoader
 from cosmic_tta.service.error_handlers import add_error_handlers
 from cosmic_tta.service.metrics import Metrics
-from cosmic_tta.service.middleware import RequestGuard
+from cosmic_tta.service.middleware import RequestChecks
 from cosmic_tta.service.routes import learning, predictions, snapshots, streams
 from cosmic_tta.service.routes.dependencies import refuse_unknown_parameters
 from cosmic_tta.service.routes.operations import operations_router
@@ -84,7 +84,7 @@ def make_app(
         app.include_router(router, dependencies=[Depends(refuse_unknown_parameters), *described_auth])
     app.include_router(operations_router(metrics, described_auth))
     app.include_router(dashboard.files)
-    app.add_middleware(RequestGuard, settings=settings, metrics=metrics, stream_token_hash=host.token_hash)
+    app.add_middleware(RequestChecks, settings=settings, metrics=metrics, stream_token_hash=host.token_hash)
     add_error_handlers(app)
     _describe_predict_body(app)
     return app

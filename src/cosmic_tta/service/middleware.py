@@ -41,7 +41,7 @@ SECURITY_HEADERS = {
 }
 
 
-class RequestGuard:
+class RequestChecks:
     """ASGI middleware that checks a request, reads its body and adds security headers to the response."""
 
     def __init__(

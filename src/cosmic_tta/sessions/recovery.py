@@ -111,6 +111,8 @@ def open_folder(
 def recover_session(folder: Path, *, tower: TowerLoader | None = None, recover: bool = False) -> RecoveredSession:
     """Read the newest valid snapshot and replay the journal behind it.
 
+    A torn tail of the journal is reported here. The `JournalWriter` that `open_folder` makes then cuts it off.
+
     Args:
         folder: of the session.
         tower: loads the text tower of a task, for methods that learn through it.
@@ -140,7 +142,7 @@ def recover_session(folder: Path, *, tower: TowerLoader | None = None, recover: 
         return recovered
     tail = reader.tail
     assert tail is not None  # a reader ends with a tail or with damage
-    if tail.torn_bytes:
+    if tail.torn_bytes:  # not yet: the writer does it, after all checks have passed
         warnings.append(f"{tail.torn_bytes} bytes at the end of {tail.path.name} were never answered and were cut off.")
     if snapshot.build != build():
         warnings.append(f"snapshots were made by {snapshot.build}, this is {build()}: last bits may differ.")

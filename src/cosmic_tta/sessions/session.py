@@ -21,7 +21,7 @@ from cosmic_tta.sessions.journal.format import Record
 from cosmic_tta.sessions.journal.writer import JournalPosition, SyncPolicy
 from cosmic_tta.sessions.monitor import MAX_NAME_LENGTH, Monitor
 from cosmic_tta.sessions.recovery import OpenedFolder, create_folder, open_folder
-from cosmic_tta.sessions.replay import History, apply_samples, reset_state, with_classes
+from cosmic_tta.sessions.replay import History
 from cosmic_tta.sessions.session_file import (
     AdaptationState,
     SessionSnapshot,
@@ -34,6 +34,7 @@ from cosmic_tta.sessions.session_info import StepResult
 from cosmic_tta.sessions.session_settings import SessionSettings
 from cosmic_tta.sessions.session_view import SessionView
 from cosmic_tta.sessions.snapshot_writer import SnapshotWriter
+from cosmic_tta.sessions.transitions import apply_samples, reset_state, with_classes
 
 
 class Session(SessionView):
