@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from cosmic_tta.cli.app import main
+from cosmic_tta.service.app import make_app
 from cosmic_tta.service.client import Client
 from cosmic_tta.service.server import bind_socket, run_server
 from cosmic_tta.service.settings import ServiceSettings
@@ -50,6 +53,25 @@ def test_the_examples_of_the_documentation_run(running: Running, tmp_path: Path)
     assert reply["monitor"]["labelled"] == 2
     for name in ("harbour", "features"):
         Client(running.url).stream(name).delete()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "localhost"])
+def test_a_server_without_a_token_accepts_the_address_it_prints(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statuses: dict[str, int] = {}
+
+    def run(store: Store, settings: ServiceSettings, listener: socket.socket, *, log: bool) -> None:
+        listener.close()
+        with TestClient(make_app(store, settings), base_url=f"http://{host}:8765") as client:
+            for name in (f"{host}:8765", "127.0.0.1:8765", "127.0.0.3:8765"):
+                statuses[name] = client.get("/live", headers={"Host": name}).status_code
+
+    monkeypatch.setattr("cosmic_tta.service.server.run_server", run)
+    with pytest.raises(SystemExit, match="0"):
+        main(["serve", "--data", str(tmp_path / "streams"), "--host", host, "--port", "0"])
+    assert f"http://{host}:" in capsys.readouterr().out
+    assert statuses == {f"{host}:8765": 200, "127.0.0.1:8765": 200, "127.0.0.3:8765": 403}
 
 
 def test_thirty_kills_lose_nothing(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def not_ready(detail: str, retry_after: int) -> Problem:
 
 def problem_response(problem: Problem) -> Response:
     """Return a problem as a JSON response."""
+    # `schemas.ProblemBody` describes this body in OpenAPI.
     detail = problem.detail if len(problem.detail) <= MAX_DETAIL else problem.detail[:MAX_DETAIL] + " ..."
     content = {"error": problem.error, "detail": detail, "hint": problem.hint}
     # ASCII: a quoted word of the client may hold code points that UTF-8 cannot encode.

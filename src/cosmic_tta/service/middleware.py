@@ -87,8 +87,8 @@ class RequestChecks:
         host = headers.get("host", "")
         if not self._settings.token and _host_name(host) not in self._settings.allowed_hosts:
             raise Problem(
-                403, "this server accepts requests from its own machine alone; Host names another.",
-                "Use http://127.0.0.1.",
+                403, "this server has no token, so the Host header must be a name of its own machine.",
+                f"Use one of {', '.join(self._settings.allowed_hosts)}.",
             )  # fmt: skip
         hint = "Use the dashboard of this server."
         origin = headers.get("origin")

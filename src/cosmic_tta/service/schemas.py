@@ -326,6 +326,7 @@ class Acknowledgement(BaseModel):
 class ProblemBody(BaseModel):
     """Every error response has this form."""
 
+    # The description for OpenAPI. `errors.problem_response` builds the body.
     model_config = ConfigDict(title="Problem")
 
     error: Annotated[str, Field(description="Error code.")]

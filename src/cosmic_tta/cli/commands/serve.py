@@ -75,8 +75,9 @@ def serve(
     from cosmic_tta.service.url_fetch import UrlFetcher
 
     _require_token(host, token_file)
+    defaults = ServiceSettings()
     settings = ServiceSettings(
-        encoders=tuple(dict.fromkeys([*ServiceSettings().encoders, *(encoder or [])])),
+        encoders=tuple(dict.fromkeys([*defaults.encoders, *(encoder or [])])),
         encoder_threads=threads,
         sync_policy=policy,  # type: ignore[arg-type]  # the settings refuse an unknown policy
         batch_size=batch,
@@ -86,6 +87,8 @@ def serve(
         max_pixels=max_pixels,
         fetch_hosts=tuple(fetch_from or ()),
         token="" if token_file is None else read_token(token_file),
+        # The address in the printed URL, which may be another of the loopback addresses.
+        allowed_hosts=tuple(dict.fromkeys([*defaults.allowed_hosts, host.lower()])),
     )
     UrlFetcher(settings)  # refuses a wrong host name before the server starts
     with bind_socket(host, port) as bound:
