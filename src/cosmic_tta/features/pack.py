@@ -39,7 +39,7 @@ class FeaturePack:
         clip: Features of the views, [N, V, D]; view 0 is the plain image.
         text: Features of the classes, [K, D].
         aux: Features of the auxiliary encoder, [N, E].
-        labels: Labels of the images, [N]. Only the evaluator reads them.
+        labels: Labels of the images, [N]. No method gets them; see `sample`.
         logit_scale: Factor from cosines to logits.
         clip_model: Name of the encoder of `clip` and `text`.
         aux_model: Name of the encoder of `aux`.

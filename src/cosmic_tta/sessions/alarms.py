@@ -1,9 +1,9 @@
 """Alarms from label-free signals: drift of the images, and collapse of the answers.
 
 Drift. The residual of an image is its feature minus the running mean of its zero-shot class. Within one domain,
-residuals of different classes have nothing in common. When the domain shifts, they all move in the same direction.
-The signal is the mean product of residuals of *different* classes in a window, divided by their mean square. It is 0
-without drift, for any mix of classes.
+residuals of different classes are unrelated. When the domain shifts, they all move in the same direction. The signal
+is the mean product of residuals of *different* classes in a window, divided by their mean square. It is near 0 without
+drift, for any steady mix of classes; a sudden change of the mix can raise it.
 
 Collapse. A method that fails answers with few classes and no longer agrees with zero-shot. The signals are the number
 of classes that the answers of a window use, relative to zero-shot, and how often the two agree.
