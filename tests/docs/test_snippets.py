@@ -17,6 +17,7 @@ import pytest
 import typer
 
 from cosmic_tta.cli.app import app
+from cosmic_tta.evaluation.method_checks import CHECKS
 from cosmic_tta.methods import METHODS
 from tests.support.paths import ROOT
 from tests.support.tiny import image
@@ -245,3 +246,12 @@ def test_every_package_is_in_the_tree() -> None:
     for init in (ROOT / "src" / "cosmic_tta").rglob("__init__.py"):
         if init.parent != ROOT / "src" / "cosmic_tta":
             assert f"{init.parent.name}/ " in text, init.parent.name
+
+
+def test_contributing_lists_every_check_of_a_method_and_every_target_of_make() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("The checks of `cosmic check-method`:")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE) == list(CHECKS)
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert targets is not None
+    assert set(re.findall(r"^\| `make ([\w-]+)` \|", text, flags=re.MULTILINE)) == set(targets[1].split())
