@@ -31,6 +31,6 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Pat
 
 def test_examples_of_docstrings_are_fenced() -> None:
     pytest.importorskip("griffe")
-    code = "from griffe_examples import fenced; print(fenced('Add.\\n\\n>>> 1 + 1\\n2\\n\\nEnd.'))"
+    code = "from griffe_pages import fenced; print(fenced('Add.\\n\\n>>> 1 + 1\\n2\\n\\nEnd.'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "tools", capture_output=True, text=True, check=True)
     assert done.stdout == "Add.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nEnd.\n"

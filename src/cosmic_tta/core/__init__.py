@@ -3,7 +3,22 @@
 Imports NumPy alone. Every package may import it.
 """
 
-from cosmic_tta.core.errors import CosmicError, InputError, ParameterError, SnapshotError, UnknownNameError
+from cosmic_tta.core.errors import (
+    CosmicError,
+    DatasetError,
+    EncoderError,
+    ImageError,
+    InputError,
+    LockedError,
+    PackError,
+    ParameterError,
+    SessionDamagedError,
+    SessionError,
+    SnapshotError,
+    StorageError,
+    UnknownNameError,
+    UnreadableImageError,
+)
 from cosmic_tta.core.explanation import Explanation
 from cosmic_tta.core.files import write_atomic
 from cosmic_tta.core.memory import FeatureMemory
@@ -13,19 +28,28 @@ from cosmic_tta.core.types import Prediction, PromptTower, Sample, State, Suppor
 
 __all__ = [
     "CosmicError",
+    "DatasetError",
+    "EncoderError",
     "Explanation",
     "FeatureMemory",
+    "ImageError",
     "InputError",
+    "LockedError",
     "Method",
+    "PackError",
     "ParameterError",
     "Prediction",
     "PromptTower",
     "Sample",
+    "SessionDamagedError",
+    "SessionError",
     "SnapshotError",
     "State",
+    "StorageError",
     "Support",
     "Task",
     "UnknownNameError",
+    "UnreadableImageError",
     "param",
     "write_atomic",
 ]

@@ -43,7 +43,7 @@ def require() -> None:
     Raises:
         InputError: Ray is missing; the message says how to install it.
 
-    Example:
+    Examples:
         >>> from cosmic_tta.distributed import require
         >>> try:
         ...     require()

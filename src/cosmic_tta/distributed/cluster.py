@@ -40,7 +40,7 @@ def connect_cluster(
     Raises:
         InputError: There is no cluster at the address, or none can be started here.
 
-    Example:
+    Examples:
         >>> with connect_cluster(cores=2):  # doctest: +SKIP
         ...     cluster_cores()
         2

@@ -145,7 +145,7 @@ class RayEngine:
         dtype: Precision of the encoders.
         actors: Number of actors that encode. None: one per GPU, or one per core if there is no GPU.
 
-    Example:
+    Examples:
         >>> engine = RayEngine("mini:clip", "mini:dino", actors=2)
         >>> engine.waited
         0.0

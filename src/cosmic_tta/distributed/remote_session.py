@@ -95,7 +95,7 @@ class RemoteSession(_RemoteFacts):
     Raises:
         SessionError: The folder has no session that can be opened.
 
-    Example:
+    Examples:
         >>> with connect_cluster("auto"):  # doctest: +SKIP
         ...     with RemoteSession.create("/shared/flowers", "flowers", task, make_method("tda")) as session:
         ...         session.step(samples)

@@ -62,7 +62,7 @@ def serve_on_ray(
     Raises:
         InputError: There is no cluster, it serves streams already, or its proxy listens at another address.
 
-    Example:
+    Examples:
         >>> bound = socket.create_server(("127.0.0.1", 8000))  # doctest: +SKIP
         >>> serve_on_ray(Path("/shared/streams"), ServiceSettings(), bound, "auto", print, log=False)  # doctest: +SKIP
     """

@@ -53,7 +53,7 @@ def sweep_on_ray(
     Raises:
         InputError: There is no cluster at the address, or two results of one job contradict each other.
 
-    Example:
+    Examples:
         >>> jobs = [Job("tda", (), "packs/flowers", seed=seed) for seed in range(3)]
         >>> sweep_on_ray(jobs, Path("runs"), address="auto").reports  # doctest: +SKIP
     """

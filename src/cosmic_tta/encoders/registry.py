@@ -121,6 +121,7 @@ FAMILIES: Mapping[str, EncoderFamily] = {
         ),
     )
 }
+"""All families of encoders, by name."""
 
 
 def make_encoder(

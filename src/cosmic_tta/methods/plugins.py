@@ -74,7 +74,7 @@ def include(files: Iterable[str | os.PathLike[str]]) -> None:
     Raises:
         InputError: There is no such file.
 
-    Example:
+    Examples:
         >>> from cosmic_tta.core.errors import InputError
         >>> try:
         ...     include(["no_such_file.py"])

@@ -21,7 +21,8 @@ from cosmic_tta.methods.components.training import TrainingObjective
 T = TypeVar("T")
 MethodClass = TypeVar("MethodClass", bound=type[Method[Any]])
 ObjectiveClass = TypeVar("ObjectiveClass", bound=type[TrainingObjective])
-RESOURCES = ("support", "checkpoint")  # what a method takes beside its hyper-parameters, if it needs it
+RESOURCES = ("support", "checkpoint")
+"""What a method takes beside its hyper-parameters, if it needs it."""
 PACKAGE = "cosmic_tta."
 
 
@@ -67,7 +68,9 @@ def _method_order(kind: type[Method[Any]]) -> Any:
 
 
 METHODS: Registry[Method[Any]] = Registry("method", _method_order)
+"""All registered methods, by name."""
 OBJECTIVES: Registry[TrainingObjective] = Registry("training objective of", lambda kind: kind.method)
+"""All registered training objectives, by the name of their method."""
 
 
 def register_method(kind: MethodClass) -> MethodClass:
@@ -141,7 +144,7 @@ def discover() -> None:
 def plugin_failures() -> tuple[plugins.PluginFailure, ...]:
     """Return the plug-ins that could not be loaded, each with the reason.
 
-    Example:
+    Examples:
         >>> len(plugin_failures())  # no plug-in is installed
         0
     """

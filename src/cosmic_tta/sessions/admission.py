@@ -69,7 +69,7 @@ class AdmissionPolicy:
     Raises:
         ParameterError: a parameter is out of its range.
 
-    Example:
+    Examples:
         >>> from cosmic_tta.features.synthetic import superclass_pack
         >>> from cosmic_tta.sessions import AdmissionPolicy
         >>> pack = superclass_pack(0, images=20, views=1, dim=8)

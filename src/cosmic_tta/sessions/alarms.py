@@ -79,7 +79,7 @@ class AlarmPolicy:
         agreement: agreement with zero-shot below this value.
         test_every: images between two tests.
 
-    Example:
+    Examples:
         >>> from cosmic_tta import ZeroShot
         >>> from cosmic_tta.features.synthetic import superclass_pack
         >>> from cosmic_tta.sessions import AlarmPolicy

@@ -42,7 +42,7 @@ class Session(SessionView):
 
     Make one with `create`, `open` or `import_`. While a session is open, its folder is locked.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from cosmic_tta import make_method
         >>> from cosmic_tta.features.synthetic import superclass_pack

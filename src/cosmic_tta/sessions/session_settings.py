@@ -23,7 +23,7 @@ class SessionSettings:
     Raises:
         SessionError: a value is out of its range.
 
-    Example:
+    Examples:
         >>> from cosmic_tta.sessions import SessionSettings
         >>> SessionSettings(every=100).plain()
         {'policy': 'always', 'keep': 8, 'every': 100}

@@ -58,7 +58,7 @@ def save(file: str | os.PathLike[str], method: Method[S], state: S) -> None:
         InputError: another method, or other parameters, made the state.
         SnapshotError: the disk refused.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from cosmic_tta import make_method
         >>> from cosmic_tta.features.synthetic import superclass_pack
@@ -98,7 +98,7 @@ def load(file: str | os.PathLike[str], method: Method[S], task: Task) -> S:
         SnapshotError: the file is missing, damaged, of another format, or of another method or task. The message
             says what differs.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from cosmic_tta import make_method
         >>> from cosmic_tta.features.synthetic import superclass_pack

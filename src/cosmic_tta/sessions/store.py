@@ -38,7 +38,7 @@ class Store:
         LockedError: another process has the folder open.
         StorageError: the folder cannot be made.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from cosmic_tta import make_method
         >>> from cosmic_tta.features.synthetic import superclass_pack

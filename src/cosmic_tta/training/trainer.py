@@ -89,7 +89,7 @@ class EpochResult:
         accuracy: Share of the shots that were predicted correctly during the epoch.
         checkpoint: What was learned so far.
 
-    Example:
+    Examples:
         >>> from cosmic_tta.features.synthetic import superclass_pack
         >>> pack = superclass_pack(0, images=200, dim=16)
         >>> *_, last = train("tip_adapter_f", pack.task(), pack.support(), TrainingConfig(epochs=2))

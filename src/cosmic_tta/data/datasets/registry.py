@@ -16,6 +16,7 @@ from cosmic_tta.data.datasets.layouts import DatasetLocation, Layout, PublishedD
 from cosmic_tta.data.datasets.published import PUBLISHED
 
 CATALOGUE: Mapping[str, PublishedDataset] = {entry.key: entry for entry in PUBLISHED}
+"""The published data sets, by key."""
 
 
 def _plain(name: str) -> str:

@@ -38,7 +38,7 @@ class CoCoop(Method[State]):
 
     It also works for other classes than the trained ones. It needs a text tower (torch).
 
-    Example:
+    Examples:
         >>> CoCoop.needs
         ('tower', 'checkpoint')
     """

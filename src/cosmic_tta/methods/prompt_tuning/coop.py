@@ -42,7 +42,7 @@ class Coop(Method[CoopState]):
 
     A context for all classes also works for other classes than the trained ones. It needs a text tower (torch).
 
-    Example:
+    Examples:
         >>> Coop.needs
         ('tower', 'checkpoint')
     """

@@ -35,7 +35,7 @@ class DiffTpt(Method[DiffTptState]):
 
     A pack has such views after its others: `cosmic extract --views-from FOLDER`. It needs a text tower (torch).
 
-    Example:
+    Examples:
         >>> DiffTpt().needs
         ('tower',)
     """

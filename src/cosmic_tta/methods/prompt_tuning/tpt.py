@@ -37,7 +37,7 @@ class Tpt(Method[TptState]):
     Views are encoded once, before; only the texts are computed again. Each image starts from the same context.
     It needs a text tower (torch).
 
-    Example:
+    Examples:
         >>> Tpt().needs
         ('tower',)
     """

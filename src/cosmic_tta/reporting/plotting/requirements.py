@@ -18,7 +18,7 @@ def can_draw() -> bool:
 def require(*libraries: str) -> None:
     """Raise InputError if a library is not installed; called before any work starts.
 
-    Example:
+    Examples:
         >>> require()  # nothing is required
     """
     missing = [library for library in libraries if find_spec(library) is None]
