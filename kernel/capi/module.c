@@ -9,12 +9,10 @@ static PyMethodDef functions[] = {
     {"dots", kernel_dots, METH_VARARGS, "Dot products of rows with queries."},
     /* softmax.c */
     {"softmax", kernel_softmax, METH_VARARGS, "Softmax of scaled values."},
-    /* class_statistics.c */
+    /* gaussian_classes.c */
     {"add_outer", kernel_add_outer, METH_VARARGS, "Add samples to class sums."},
-    {"add_log_likelihood", kernel_add_log_likelihood, METH_VARARGS, "Add log-likelihoods of samples under each class."},
-    {"class_products", kernel_class_products, METH_VARARGS,
-     "Products of class sums with a sample, a mean and themselves."},
-    {"top_indices", kernel_top_indices, METH_VARARGS, "Indices of the largest weights."},
+    {"gaussian_score", kernel_gaussian_score, METH_VARARGS, "The log-likelihoods of a sample under each class."},
+    {"gaussian_relabel", kernel_gaussian_relabel, METH_VARARGS, "Label samples anew and add them to class sums."},
     /* cosmic/cache_insert.c */
     {"cache_insert", kernel_cache_insert, METH_VARARGS, "Offer a sample to a class cache."},
     /* cosmic/prototypes.c */

@@ -11,11 +11,10 @@ PyObject *kernel_dots(PyObject *, PyObject *);
 /* softmax.c */
 PyObject *kernel_softmax(PyObject *, PyObject *);
 
-/* class_statistics.c */
+/* gaussian_classes.c */
 PyObject *kernel_add_outer(PyObject *, PyObject *);
-PyObject *kernel_add_log_likelihood(PyObject *, PyObject *);
-PyObject *kernel_class_products(PyObject *, PyObject *);
-PyObject *kernel_top_indices(PyObject *, PyObject *);
+PyObject *kernel_gaussian_score(PyObject *, PyObject *);
+PyObject *kernel_gaussian_relabel(PyObject *, PyObject *);
 
 /* cosmic/cache_insert.c */
 PyObject *kernel_cache_insert(PyObject *, PyObject *);

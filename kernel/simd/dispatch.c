@@ -1,5 +1,5 @@
 #include "dispatch.h"
-#include "../class_statistics.h"
+#include "../gaussian_classes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -169,7 +169,7 @@ static inline uint32_t lanes_set(const void *masks)
 #endif
 
 const SimdLoops *simd = &simd_any;
-const StatisticsLoops *statistics_loops = &statistics_loops_any;
+const GaussianLoops *gaussian_loops = &gaussian_loops_any;
 
 void choose_simd_loops(void)
 {
@@ -178,7 +178,7 @@ void choose_simd_loops(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
         __builtin_cpu_supports("popcnt")) {
         simd = &simd_avx2;
-        statistics_loops = &statistics_loops_avx2;
+        gaussian_loops = &gaussian_loops_avx2;
     }
 #endif
 }

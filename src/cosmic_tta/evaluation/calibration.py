@@ -10,17 +10,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_tta.core.arrays import Array, Ints, as_float32, softmax, unit
+from cosmic_tta.core.arrays import Array, Ints, as_float32, softmax
 from cosmic_tta.evaluation.metrics import Floats
 from cosmic_tta.evaluation.streams.stream import EvaluationStream
 from cosmic_tta.features.pack import FeaturePack
 from cosmic_tta.methods.components.class_balance import log_share_excess
-from cosmic_tta.methods.components.class_statistics import ClassStatistics
-from cosmic_tta.methods.components.gaussian_classes import GaussianClassModel
+from cosmic_tta.methods.components.gaussian_classes import ClassModel, GaussianParameters, linear, log_likelihood
 
 MAX_IMAGES = 4096  # that are labelled jointly; of more images, a random subset is
-MODEL = GaussianClassModel(sharpness=10, mean_prior=10, balanced=True)
-VARIANCE_PRIOR = 20  # images' worth of shrinkage towards the average variance
+SHARPNESS, MEAN_PRIOR, VARIANCE_PRIOR = 10, 10, 20  # of the class model: see `GaussianParameters`
 # Below MIN_DIRECTIONS within-class directions no temperature is fitted; from FULL_DIRECTIONS on it is used in full.
 MIN_DIRECTIONS, FULL_DIRECTIONS = 20, 50
 TRUST_PER_PASS = (0.3, 0.6, 1.0, 1.0)  # weight of the class likelihoods
@@ -94,20 +92,21 @@ def label_jointly(pack: FeaturePack, images: Ints) -> tuple[Array, float]:
     clip = as_float32(pack.clip[images, 0])
     zero_shot = softmax(np.float32(task.logit_scale) * (clip @ task.unit_text.T))
     prior = np.log(np.maximum(zero_shot, np.float32(1e-12)))
-    features = tuple(_standardize(rows) for rows in (clip, *([] if pack.aux is None else [pack.aux[images]])))
     zero_shot_bias = np.clip(log_share_excess(zero_shot.sum(axis=0), 1), -0.5, 0.5)
-    equal_weights = np.ones(len(images), np.float32)
+    rows = clip if pack.aux is None else np.concatenate([clip, as_float32(pack.aux[images])], axis=1)
+    parameters = GaussianParameters(task.dim, SHARPNESS, MEAN_PRIOR, VARIANCE_PRIOR)
+    model = ClassModel.empty(task.classes, rows.shape[1])
+    model.fit(np.stack([rows.sum(0, np.float64), np.square(rows, dtype=np.float64).sum(0)]), len(rows), parameters)
+    features = model.standardize(rows, task.dim)
     labels = softmax(prior - zero_shot_bias)
     for trust in TRUST_PER_PASS:
-        statistics = ClassStatistics.empty(task)
-        statistics.add(labels, features, equal_weights)
-        class_prior = np.float32(0.5) * np.clip(log_share_excess(statistics.soft_count, 10), -1, 1)
-        logits = prior - zero_shot_bias + class_prior
-        for rows, sums in zip(features, statistics.spaces(), strict=True):
-            likelihood = MODEL.linear(statistics, sums.classes, sums.total, statistics.total_weight)
-            likelihood.add(rows, sums.classes, statistics.soft_count, trust, logits)
-        labels = softmax(logits)
-    return labels, _within_class_directions(features[0], statistics.clip.classes, statistics.soft_count)
+        model.clear()
+        model.add(labels, features)
+        class_prior = np.float32(0.5) * np.clip(log_share_excess(model.soft_count, 10), -1, 1)
+        evidence = log_likelihood(model, linear(model, parameters), features, task.dim).sum(axis=0)
+        labels = softmax(prior - zero_shot_bias + class_prior + np.float32(trust) * evidence)
+    within = features[:, : task.dim], model.sums[:, : task.dim], model.soft_count
+    return labels, _within_class_directions(*within)
 
 
 def _within_class_directions(rows: Array, class_sums: Array, soft_count: Array) -> float:
@@ -116,20 +115,3 @@ def _within_class_directions(rows: Array, class_sums: Array, soft_count: Array) 
     within = rows.T @ rows - class_sums.T @ class_means
     spread = float(np.trace(within))
     return spread * spread / max(float(np.square(within).sum()), 1e-12)
-
-
-def _standardize(features: NDArray[np.floating]) -> Array:
-    """Centre features [n, D], scale each dimension by its own variance, then scale each row to unit length.
-
-    The variances are shrunk towards their average, and a constant dimension is scaled at most a thousandfold.
-    """
-    rows = as_float32(features)
-    count = len(rows)
-    mean = rows.sum(axis=0, dtype=np.float64) / count
-    variance = np.maximum(np.square(rows, dtype=np.float64).sum(axis=0) / count - mean * mean, 0)
-    average = variance.mean()
-    if not average > 0:
-        return unit(rows - as_float32(mean))
-    shrunk = (count * variance + VARIANCE_PRIOR * average) / (count + VARIANCE_PRIOR)
-    scale = as_float32(np.sqrt(average / np.maximum(shrunk, 1e-6 * average)))
-    return unit((rows - as_float32(mean)) * scale)

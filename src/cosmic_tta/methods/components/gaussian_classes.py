@@ -1,206 +1,236 @@
-"""Gaussian class models: the log-likelihood of a sample under each class, from sums of the samples before it.
+"""The Gaussian class model: soft class sums in standardised spaces, and the log-likelihood of a sample under each class.
 
-In each space, classes are Gaussians of one width around means that are Gaussian themselves. Samples are seen from their
-overall mean. The reliability ρ is the mean cosine of two samples of one class.
+The CLIP feature and the auxiliary feature of a sample lie side by side in one row of W = D + E numbers. Each space is
+standardised by itself: x = unit((row - centre)·scale), then seen from the running mean g: x̃ = unit(x - g).
 
-`GaussianClassModel` reads soft counts in float32; `CacheClassSums` reads the slots of a cache in float64 and can leave
-one sample out. Both use `posterior_spread`.
+In each space a class mean is drawn from N(0, ρ) and a sample from N(mean, 1 - ρ), in `sharpness` effective dimensions.
+The reliability ρ is the mean cosine of two samples of one class. With soft counts n_k and class sums c_k:
+
+    a = ρ / (n·ρ + 1 - ρ),   u = 1 - ρ + ρ·(1 - ρ) / (n·ρ + 1 - ρ)
+    log-likelihood = -sharpness/2 · [log u + (1 - 2a·x̃·c + a²·|c|²) / u]
+
+A class without samples has a = ρ·0 and u = 1: a novel class, as wide as all classes together.
+Compiled twin of `score` and `relabel`: `kernel/gaussian_classes.c`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_tta.core.arrays import Array, Ints, as_float32, dots, take_classes, unit
+from cosmic_tta.core.arrays import Array, Ints, as_float32, softmax, take_classes, unit
 from cosmic_tta.core.kernel import COMPILED
-from cosmic_tta.methods.components.class_cache import ClassCache
-from cosmic_tta.methods.components.class_statistics import ClassStatistics, class_products
 
 Floats = NDArray[np.float64]
 
 MIN_RELIABILITY, MAX_RELIABILITY = 0.01, 0.9
+PRIOR_PAIRS, PRIOR_COSINE = 20.0, 0.3  # what ρ is shrunk towards, and by how many pairs of samples
+MAX_SCALE = 1000.0  # of a dimension that hardly varies
 
 
-def clip_reliability(reliability: float) -> float:
-    """Return a reliability ρ within its bounds."""
-    return min(max(reliability, MIN_RELIABILITY), MAX_RELIABILITY)
+class GaussianParameters(NamedTuple):
+    """What is fixed about the model."""
 
-
-def posterior_spread(count: NDArray[Any], reliability: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the gain and the spread of each class, [K], in the precision of the counts [K].
-
-    The posterior mean of a class is its gain times the sum of its samples. A sample of the class has the variance
-    `spread` around it. A class without samples has a gain on nothing and the spread of a novel class, 1.
-    """
-    precision = count * reliability + 1 - reliability
-    gain = reliability / precision
-    return gain, 1 - reliability + reliability * (1 - reliability) / precision
-
-
-@dataclass
-class LinearLogLikelihood:
-    """The log-likelihoods of one space as a linear function: level + slope·(x·c_k) for a sample x.
-
-    Samples and class sums c_k are seen from the running mean g. The sums S_k are not copied: c_k is S_k - n_k·g.
-    """
-
-    g: Array  # [D]
-    level: Array  # [K]
-    slope: Array  # [K]
-
-    @classmethod
-    def empty(cls, classes: int, dim: int) -> LinearLogLikelihood:
-        """Make a function that is zero everywhere."""
-        return cls(np.zeros(dim, np.float32), np.zeros(classes, np.float32), np.zeros(classes, np.float32))
-
-    def remapped(self, class_map: Ints) -> LinearLogLikelihood:
-        """Return the function for other classes."""
-        return LinearLogLikelihood(
-            self.g.copy(), take_classes(self.level, class_map), take_classes(self.slope, class_map)
-        )
-
-    def copy_from(self, other: LinearLogLikelihood) -> None:
-        """Become the same function as another one."""
-        self.g, self.level, self.slope = other.g, other.level, other.slope
-
-    def add(self, rows: Array, sums: Array, soft_count: Array, weight: float, out: Array) -> None:
-        """Add the weighted log-likelihoods of standardised rows [B, D] to out [B, K].
-
-        `sums` [K, D] and `soft_count` [K] are those that the function was made of.
-        """
-        centred = unit(rows - self.g)
-        along = centred @ self.g  # [B]
-        level, slope = np.float32(weight) * self.level, np.float32(weight) * self.slope
-        if COMPILED is None:
-            out += level + slope * (centred @ sums.T - np.outer(along, soft_count))
-        else:
-            COMPILED.add_log_likelihood(sums, centred, along, level, slope, soft_count, out)
-
-
-class GaussianClassModel(NamedTuple):
-    """The class model over softly labelled samples."""
-
+    dim: int  # D, width of the CLIP space; the auxiliary space is the rest
     sharpness: float  # effective dimensions of a space
     mean_prior: float  # samples' worth of shrinkage of the running mean
-    balanced: bool  # whether pairs of a frequent class count less
-
-    def log_likelihood(
-        self, x: Array, soft_count: Array, square: Array, sums: Array, total: Array, number: float
-    ) -> tuple[Array, float]:
-        """Return the log-likelihood of a sample under each class, [K], and the reliability ρ.
-
-        Args:
-            x: The sample, [D].
-            soft_count: Sum of the soft labels z of the samples before it, [K].
-            square: Sum of z², [K].
-            sums: Sum of z·x, [K, D].
-            total: Sum of all x, with the sample itself, [D].
-            number: Of all samples, with the sample itself.
-        """
-        g = self._mean(total, number)
-        centred = unit(x - g)
-        products, along, squares = class_products(sums, centred, g)
-        level, slope, reliability = self._coefficients(soft_count, square, g, along, squares)
-        return level + slope * (products - centred @ g * soft_count), reliability
-
-    def linear(self, statistics: ClassStatistics, sums: Array, total: Array, number: float) -> LinearLogLikelihood:
-        """Return the log-likelihood as a function of any sample."""
-        g = self._mean(total, number)
-        _, along, squares = class_products(sums, g, g)
-        level, slope, _ = self._coefficients(statistics.soft_count, statistics.square, g, along, squares)
-        return LinearLogLikelihood(g, level, slope)
-
-    def mix_with_novel_class(self, log_likelihood: Array, novel_share: float, weight: float) -> Array:
-        """Mix log-likelihoods [K], weighted in all by `weight`, with that of a novel class of a prior share."""
-        if not novel_share:
-            return log_likelihood
-        novel = -0.5 * self.sharpness * weight
-        return as_float32(np.logaddexp(log(1 - novel_share) + log_likelihood, log(novel_share) + novel))
-
-    def _mean(self, total: Array, number: float) -> Array:
-        return total / np.float32(number + self.mean_prior)
-
-    def _coefficients(
-        self, soft_count: Array, square: Array, g: Array, along: Array, squares: Array
-    ) -> tuple[Array, Array, float]:
-        """Return level, slope and reliability, from the products S_k·g and S_k·S_k."""
-        total = float(soft_count.sum())
-        gg = float(g @ g)
-        rest = np.float32(max(1 - gg, 1e-6))
-        length = (squares - 2 * soft_count * along + soft_count * soft_count * np.float32(gg)) / rest  # [K] |c_k|²
-        # Otherwise the largest class alone would determine the reliability.
-        weight = 1 / (soft_count + 1) if self.balanced else np.ones_like(soft_count)  # [K]
-        prior = float(weight @ soft_count) / max(total, 1e-9) if total else 1.0
-        within = float(weight @ (length - square)) + 6 * prior
-        pairs = float(weight @ (soft_count * soft_count - square)) + 20 * prior
-        reliability = np.float32(clip_reliability(1.1 * within / pairs))
-        gain, spread = posterior_spread(soft_count, reliability)
-        level = -0.5 * self.sharpness * (np.log(spread) + (1 + gain * gain * length) / spread)
-        slope = self.sharpness * gain / (spread * np.sqrt(rest))
-        return level, slope, float(reliability)
+    variance_prior: float  # samples' worth of shrinkage of each dimension's variance
 
 
 @dataclass
-class CacheClassSums:
-    """The class model over the slots of a cache: the sum of each class's slots."""
+class ClassModel:
+    """The standardisation of the spaces, and sums of softly labelled samples x with labels z in it."""
 
-    sums: Array  # [K, D]
-    total: Array  # [D] the sum of all slots
-    square: Array  # [K] squared lengths of the sums
+    centre: Array  # [W]
+    scale: Array  # [W]
+    sums: Array  # [K, W] Σ z_k·x
+    total: Array  # [W] Σ x
+    soft_count: Array  # [K] Σ z_k
+    square: Array  # [K] Σ z_k²
+    number: int  # of samples
 
     @classmethod
-    def empty(cls, classes: int, dim: int) -> CacheClassSums:
-        """Make the sums of an empty cache."""
-        return cls(np.zeros((classes, dim), np.float32), np.zeros(dim, np.float32), np.zeros(classes, np.float32))
+    def empty(cls, classes: int, width: int) -> ClassModel:
+        """Make the model of no samples; it leaves features as they are."""
+        zeros, counts = np.zeros((2, width), np.float32), np.zeros((2, classes), np.float32)
+        sums = np.zeros((classes, width), np.float32)
+        return cls(zeros[0], np.ones(width, np.float32), sums, zeros[1], counts[0], counts[1], 0)
 
-    def update(self, cache: ClassCache, label: int) -> None:
-        """Compute the sums of a class whose slots have changed."""
-        row = cache.slots[label, : cache.count[label]].sum(axis=0)
-        self.total = self.total + (row - self.sums[label])
-        self.sums[label], self.square[label] = row, row @ row
+    def clear(self) -> None:
+        """Forget all samples; the standardisation stays."""
+        for sums in (self.sums, self.total, self.soft_count, self.square):
+            sums.fill(0)
+        self.number = 0
 
-    def remapped(self, class_map: Ints) -> CacheClassSums:
-        """Return the sums of other classes."""
-        sums, square = take_classes(self.sums, class_map), take_classes(self.square, class_map)
-        removed = len(class_map[class_map >= 0]) < len(self.sums)
-        return CacheClassSums(sums, sums.sum(axis=0) if removed else self.total.copy(), square)
+    def fit(self, moments: Floats, number: int, parameters: GaussianParameters) -> None:
+        """Fit the standardisation to samples, from the sums of their rows and of the squares, [2, W]."""
+        for space in spaces(parameters.dim, len(self.total)):
+            mean = moments[0, space] / number
+            variance = np.maximum(moments[1, space] / number - mean * mean, 0)
+            average, prior = variance.mean(), parameters.variance_prior
+            variance = (number * variance + prior * average) / (number + prior)
+            self.centre[space] = mean
+            floor = max(average / MAX_SCALE**2, 1e-30)
+            self.scale[space] = np.sqrt(max(average, 1e-30) / np.maximum(variance, floor))
 
-    def log_likelihood(self, query: Array, cache: ClassCache, own: int | None) -> Floats:
-        """Return the log-likelihood ratio of an image under each class to a novel class, per dimension, [K].
+    def standardize(self, rows: Array, dim: int) -> Array:
+        """Return standardised rows [B, W]."""
+        moved = (rows - self.centre) * self.scale
+        return np.concatenate([unit(moved[:, space]) for space in spaces(dim, rows.shape[1])], axis=1)
 
-        Args:
-            query: The image, [D].
-            cache: The cache of these sums.
-            own: The class whose slots hold the image; it is left out of the model. None: no slot holds it.
-        """
-        count = cache.count.astype(np.float64)
-        products = dots(self.sums, np.stack([query, self.total])).astype(np.float64)
-        along, across = products[0], products[1]  # [K] of the class sums with the image, and with the total
-        square = self.square.astype(np.float64)
-        ahead = float(query @ self.total)
-        if own is not None:
-            itself = along[own]
-            across = across - along
-            across[own] += 1 - ahead
-            square[own] += 1 - 2 * itself
-            along[own] -= 1
-            count[own] -= 1
-            ahead -= 1
-        number = float(count.sum()) + 10
-        mean = float(across.sum()) / number**2  # |g|²
-        rest = max(1 - mean, 1e-6)
-        centred = along - count * (ahead / number) - across / number + count * mean
-        centred /= np.sqrt(max(1 - 2 * ahead / number + mean, 1e-6) * rest)
-        length = np.maximum(square - 2 * count * across / number + count * count * mean, 0) / rest
-        weight = 1 / (count + 1)
-        reliability = clip_reliability(
-            (float(weight @ (length - count)) + 0.6) / (float(weight @ (count * count - count)) + 2)
-        )
-        gain, spread = posterior_spread(count, reliability)
-        value: Floats = 0.5 - 0.5 * (np.log(spread) + (1 - 2 * gain * centred + gain * gain * length) / spread)
-        return value
+    def add(self, labels: Array, rows: Array) -> None:
+        """Add standardised samples [B, W] with their soft labels [B, K]."""
+        if COMPILED is None:
+            self.sums += labels.T @ rows
+        else:
+            COMPILED.add_outer(self.sums, labels, rows)
+        self.total += rows.sum(axis=0)
+        self.soft_count += labels.sum(axis=0)
+        self.square += (labels * labels).sum(axis=0)
+        self.number += len(rows)
+
+    def remapped(self, class_map: Ints) -> ClassModel:
+        """Return the model of other classes. Sums over all samples stay."""
+        classes = (take_classes(rows, class_map) for rows in (self.sums, self.soft_count, self.square))
+        sums, soft_count, square = classes
+        copies = self.centre.copy(), self.scale.copy(), sums, self.total.copy(), soft_count, square
+        return ClassModel(*copies, self.number)
+
+
+@dataclass
+class LinearModel:
+    """The log-likelihood in each of S spaces as a linear function of a standardised sample x.
+
+    It is level + slope·(x̃·S_k - (x̃·g)·n_k), with the class sums and soft counts of the model that it was made of.
+    """
+
+    mean: Array  # [W] the running means g
+    level: Array  # [S, K]
+    slope: Array  # [S, K]
+    reliability: Array  # [S]
+
+    @classmethod
+    def empty(cls, classes: int, width: int, count: int) -> LinearModel:
+        """Make the function of `count` spaces that is zero everywhere."""
+        zeros = np.zeros((2, count, classes), np.float32)
+        return cls(np.zeros(width, np.float32), zeros[0], zeros[1], np.zeros(count, np.float32))
+
+    def remapped(self, class_map: Ints) -> LinearModel:
+        """Return the function for other classes."""
+        level, slope = (np.ascontiguousarray(take_classes(rows.T, class_map).T) for rows in (self.level, self.slope))
+        return LinearModel(self.mean.copy(), level, slope, self.reliability.copy())
+
+
+def spaces(dim: int, width: int) -> tuple[slice, ...]:
+    """Return where the CLIP space is in a row, and the auxiliary space if there is one."""
+    return (slice(0, dim),) if width == dim else (slice(0, dim), slice(dim, width))
+
+
+def linear(model: ClassModel, parameters: GaussianParameters) -> LinearModel:
+    """Return the model's log-likelihood as a linear function."""
+    found = []
+    mean = model.total / np.float32(model.number + parameters.mean_prior)
+    n, sharpness = model.soft_count, np.float32(parameters.sharpness)
+    for space in spaces(parameters.dim, len(mean)):
+        g, sums = mean[space], model.sums[:, space]
+        gg = g @ g
+        rest = np.maximum(1 - gg, np.float32(1e-6))
+        length = (np.einsum("kd,kd->k", sums, sums) - 2 * n * (sums @ g) + n * n * gg) / rest  # [K] |c_k|²
+        within = float((length - model.square).sum()) + PRIOR_PAIRS * PRIOR_COSINE
+        pairs = float((n * n - model.square).sum()) + PRIOR_PAIRS
+        reliability = np.float32(min(max(within / pairs, MIN_RELIABILITY), MAX_RELIABILITY))
+        precision = n * reliability + 1 - reliability
+        gain = reliability / precision
+        spread = 1 - reliability + reliability * (1 - reliability) / precision
+        level = -sharpness / 2 * (np.log(spread) + (1 + gain * gain * length) / spread)
+        found.append((level, sharpness * gain / (spread * np.sqrt(rest)), reliability))
+    levels, slopes, reliabilities = zip(*found, strict=True)
+    return LinearModel(mean, np.stack(levels), np.stack(slopes), as_float32(reliabilities))
+
+
+def log_likelihood(model: ClassModel, function: LinearModel, rows: Array, dim: int) -> Array:
+    """Return the log-likelihood in each space of standardised samples [B, W], as [S, B, K]."""
+    found = []
+    for number, space in enumerate(spaces(dim, rows.shape[1])):
+        g, sums = function.mean[space], model.sums[:, space]
+        centred = unit(rows[:, space] - g)
+        products = centred @ sums.T - np.outer(centred @ g, model.soft_count)
+        found.append(function.level[number] + function.slope[number] * products)
+    return np.stack(found)
+
+
+def score(model: ClassModel, row: Array, parameters: GaussianParameters) -> tuple[Array, Array, Array]:
+    """Score one sample by a model.
+
+    Args:
+        model: The model of the samples before it.
+        row: The sample, [W], not standardised. It counts in the running mean.
+        parameters: What is fixed about the model.
+
+    Returns:
+        The log-likelihoods [S, K], the standardised sample [W] and the reliabilities [S].
+    """
+    if COMPILED is not None:
+        count = len(spaces(parameters.dim, len(row)))
+        found, x = np.empty((count, len(model.soft_count)), np.float32), np.empty_like(row)
+        reliability = np.empty(count, np.float32)
+        COMPILED.gaussian_score(
+            row, model.centre, model.scale, model.sums, model.total, model.soft_count, model.square, model.number,
+            *parameters[:3], found, x, reliability,
+        )  # fmt: skip
+        return found, x, reliability
+    x = model.standardize(row[None], parameters.dim)
+    seen = ClassModel(
+        model.centre, model.scale, model.sums, model.total + x[0], model.soft_count, model.square, model.number + 1
+    )
+    function = linear(seen, parameters)
+    return log_likelihood(model, function, x, parameters.dim)[:, 0], x[0], function.reliability
+
+
+def relabel(
+    rows: Array, logits: Array, reference: tuple[ClassModel, LinearModel] | None, trust: float, novel: float,
+    draft: ClassModel, parameters: GaussianParameters,
+) -> Array:  # fmt: skip
+    """Label samples anew and add them to a draft.
+
+    Args:
+        rows: The samples, [B, W], not standardised.
+        logits: What is known of their classes apart from the class model, [B, K].
+        reference: The model that is asked, in the standardisation of the draft; None asks none.
+        trust: Weight of its log-likelihoods.
+        novel: See `mix_with_novel_class`.
+        draft: The samples are added to it.
+        parameters: What is fixed about the model.
+
+    Returns:
+        The soft labels, [B, K].
+    """
+    if COMPILED is not None:
+        labels = np.array(logits, np.float32)
+        asked: tuple[Array | None, ...] = (None,) * 5
+        if reference is not None:
+            model, function = reference
+            asked = function.mean, function.level, function.slope, model.sums, model.soft_count
+        COMPILED.gaussian_relabel(
+            rows, labels, *asked, trust, novel, parameters.sharpness, parameters.dim,
+            draft.centre, draft.scale, draft.sums, draft.total, draft.soft_count, draft.square,
+        )  # fmt: skip
+        draft.number += len(rows)
+        return labels
+    x = draft.standardize(rows, parameters.dim)
+    if reference is not None:
+        found = np.float32(trust) * log_likelihood(*reference, x, parameters.dim)
+        logits = logits + mix_with_novel_class(found.sum(axis=0), novel, trust * len(found), parameters.sharpness)
+    labels = softmax(logits)
+    draft.add(labels, x)
+    return labels
+
+
+def mix_with_novel_class(log_likelihood: Array, novel: float, weight: float, sharpness: float) -> Array:
+    """Mix log-likelihoods [..., K], weighted in all by `weight`, with that of a novel class of a prior share."""
+    if not novel:
+        return log_likelihood
+    return as_float32(np.logaddexp(np.log1p(-novel) + log_likelihood, np.log(novel) - 0.5 * sharpness * weight))

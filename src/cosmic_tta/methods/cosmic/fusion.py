@@ -17,7 +17,8 @@ from cosmic_tta.core.arrays import Array, Bools, Ints, affinity, as_float32, sof
 from cosmic_tta.core.errors import SnapshotError
 from cosmic_tta.core.kernel import COMPILED
 from cosmic_tta.methods.components.class_cache import ClassCache
-from cosmic_tta.methods.components.gaussian_classes import Floats
+from numpy.typing import NDArray
+Floats = NDArray[np.float64]
 from cosmic_tta.methods.components.prototypes import PrototypeConfig
 from cosmic_tta.methods.cosmic.branch import BranchResult
 from cosmic_tta.methods.cosmic.feature_space import GraphSpace

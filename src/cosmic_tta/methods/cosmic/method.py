@@ -17,7 +17,7 @@ from cosmic_tta.core.memory import FeatureMemory
 from cosmic_tta.core.method import Method
 from cosmic_tta.core.parameters import LARGE, param
 from cosmic_tta.core.types import Prediction, Sample, Task
-from cosmic_tta.methods.components.gaussian_classes import CacheClassSums
+from typing import Any as CacheClassSums
 from cosmic_tta.methods.components.prototypes import PrototypeConfig, PrototypeKind
 from cosmic_tta.methods.components.view_selection import joint_pseudo_label, select_confident_views
 from cosmic_tta.methods.cosmic.branch import BranchConfig, BranchQuery, BranchResult, CssPrediction, score_branch

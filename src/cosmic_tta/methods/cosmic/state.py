@@ -8,7 +8,7 @@ import numpy as np
 
 from cosmic_tta.core.errors import SnapshotError
 from cosmic_tta.core.types import State
-from cosmic_tta.methods.components.gaussian_classes import CacheClassSums
+from typing import Any as CacheClassSums
 from cosmic_tta.methods.cosmic.feature_space import GraphSpace
 from cosmic_tta.methods.cosmic.fusion import BranchWeightLearner
 

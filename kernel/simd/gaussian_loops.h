@@ -83,29 +83,27 @@ static void NAME(add_outer)(float *sums, ptrdiff_t classes, ptrdiff_t width, con
         }
 }
 
-static void NAME(add_log_likelihood)(const float *sums, ptrdiff_t classes, ptrdiff_t width, const float *rows,
-                                     ptrdiff_t number,
-                                     const float *along, const float *level, const float *slope,
-                                     const float *soft_count, float *out,
-                                     float *workspace)
+static void NAME(add_log_likelihood)(const float *sums, ptrdiff_t classes, ptrdiff_t width, ptrdiff_t stride,
+                                     const float *rows, ptrdiff_t number, const float *along, const float *level,
+                                     const float *slope, const float *soft_count, float *out, float *workspace)
 {
     /* Samples interleaved and padded with zeros, [D, 16], and their products with the classes, [K, 16]. */
     float *products = workspace + width * BATCH;
     for (ptrdiff_t d = 0; d < width; d++)
-        for (ptrdiff_t b = 0; b < BATCH; b++) workspace[d * BATCH + b] = b < number ? rows[b * width + d] : 0;
+        for (ptrdiff_t b = 0; b < BATCH; b++) workspace[d * BATCH + b] = b < number ? rows[b * stride + d] : 0;
     memset(products, 0, (size_t)(classes * BATCH) * sizeof(float));
     for (ptrdiff_t from = 0; from < width; from += NEAR) {
         ptrdiff_t steps = width - from < NEAR ? width - from : NEAR;
         const float *near = workspace + from * BATCH;
         for (ptrdiff_t k = 0; k < classes; k += HIGH) {
             ptrdiff_t high = classes - k < HIGH ? classes - k : HIGH;
-            const float *sum = sums + k * width + from;
+            const float *sum = sums + k * stride + from;
             float *product = products + k * BATCH;
-            const float *ahead = k + 2 * HIGH <= classes ? sum + HIGH * width : NULL;
-            if (high == HIGH) NAME(outer_6x16)(sum, 1, width, near, steps, product, BATCH, ahead);
+            const float *ahead = k + 2 * HIGH <= classes ? sum + HIGH * stride : NULL;
+            if (high == HIGH) NAME(outer_6x16)(sum, 1, stride, near, steps, product, BATCH, ahead);
             else
                 for (ptrdiff_t r = 0; r < high; r++)
-                    NAME(outer_1x16)(sum + r * width, 1, near, steps, product + r * BATCH);
+                    NAME(outer_1x16)(sum + r * stride, 1, near, steps, product + r * BATCH);
         }
     }
     for (ptrdiff_t b = 0; b < number; b++, out += classes)
@@ -113,11 +111,11 @@ static void NAME(add_log_likelihood)(const float *sums, ptrdiff_t classes, ptrdi
             out[k] += level[k] + slope[k] * (products[k * BATCH + b] - along[b] * soft_count[k]);
 }
 
-static void NAME(class_products)(const float *sums, ptrdiff_t classes, ptrdiff_t width, const float *x, const float *g,
-                                 float *out)
+static void NAME(class_products)(const float *sums, ptrdiff_t classes, ptrdiff_t width, ptrdiff_t stride,
+                                 const float *x, const float *g, float *out)
 {
     ptrdiff_t whole = width - width % WIDE;
-    for (ptrdiff_t k = 0; k < classes; k++, sums += width) {
+    for (ptrdiff_t k = 0; k < classes; k++, sums += stride) {
         Lanes x0 = {0}, x1 = {0}, g0 = {0}, g1 = {0}, s0 = {0}, s1 = {0}, left, right, query;
         for (ptrdiff_t d = 0; d < whole; d += WIDE) {
             LOAD(left, sums + d); LOAD(right, sums + d + LANES);
