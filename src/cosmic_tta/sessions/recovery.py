@@ -11,11 +11,12 @@ from uuid import uuid4
 from cosmic_tta.core import files
 from cosmic_tta.core.errors import SessionDamagedError, SessionError, SnapshotError
 from cosmic_tta.core.method import Method
+from cosmic_tta.core.parameters import values
 from cosmic_tta.core.types import Task
 from cosmic_tta.sessions.journal.reader import JournalDamage, JournalReader, JournalTail, cut_at_damage, damage_error
 from cosmic_tta.sessions.journal.writer import JournalWriter
 from cosmic_tta.sessions.monitor import MAX_NAME_LENGTH, Monitor
-from cosmic_tta.sessions.replay import EventReplayer, History, fixed_properties
+from cosmic_tta.sessions.replay import EventReplayer, History
 from cosmic_tta.sessions.session_file import (
     AdaptationState,
     SessionSnapshot,
@@ -49,6 +50,18 @@ class OpenedFolder:
     recovered: RecoveredSession
     journal: JournalWriter
     lock: files.Lock
+
+
+def fixed_properties(adaptation: AdaptationState) -> dict[str, Any]:
+    """Return the properties that never change in a stream; the journal repeats them in every segment."""
+    task, method = adaptation.state.task, adaptation.method
+    return {
+        "method": method.name,
+        "params": values(method),
+        "logit_scale": task.logit_scale,
+        "encoder": task.encoder,
+        "aux_encoder": task.aux_encoder,
+    }
 
 
 def create_folder(

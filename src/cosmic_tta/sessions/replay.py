@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cosmic_tta.core.errors import SessionDamagedError, SessionError, SnapshotError
-from cosmic_tta.core.parameters import values
 from cosmic_tta.core.types import Sample
 from cosmic_tta.sessions import events
 from cosmic_tta.sessions.journal.format import Record, segments
@@ -24,18 +22,6 @@ from cosmic_tta.sessions.session_file import (
 from cosmic_tta.sessions.transitions import apply_samples, reset_state, with_classes
 
 BLOCK_SIZE = 64  # samples that a replay steps through at once
-
-
-def fixed_properties(adaptation: AdaptationState) -> dict[str, Any]:
-    """Return the properties that never change in a stream; the journal repeats them in every segment."""
-    task, method = adaptation.state.task, adaptation.method
-    return {
-        "method": method.name,
-        "params": values(method),
-        "logit_scale": task.logit_scale,
-        "encoder": task.encoder,
-        "aux_encoder": task.aux_encoder,
-    }
 
 
 class EventReplayer:

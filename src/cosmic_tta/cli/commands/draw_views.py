@@ -24,7 +24,9 @@ def draw(
     count: Annotated[int, typer.Option(help="Views per image.")] = 16,
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the published data sets lie.")] = None,
     split: Annotated[str, typer.Option(help="train, val or test, where the source has such.")] = "test",
-    shift: Annotated[str | None, typer.Option(metavar="KIND:SEVERITY", help="Corrupt each image first, for example haze:4.")] = None,
+    shift: Annotated[
+        str | None, typer.Option(metavar="KIND:SEVERITY", help="Corrupt each image first, for example haze:4.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the views and of the shift.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
 ) -> None:

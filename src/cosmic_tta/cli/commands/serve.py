@@ -32,7 +32,12 @@ EncoderNames = Annotated[
     list[str] | None,
     typer.Option("--encoder", metavar="FAMILY:MODEL", help="An encoder that streams may use. Repeatable."),
 ]
-Policy = Annotated[str, typer.Option(metavar="POLICY", help="When answered steps are on disk: always, or everysec.")]
+Policy = Annotated[
+    str,
+    typer.Option(
+        metavar="POLICY", help="When steps are synced: always (before the answer), or everysec (about once a second)."
+    ),
+]
 Batch = Annotated[int, typer.Option(help="Images encoded at once.")]
 WaitMs = Annotated[float, typer.Option(help="How long an image waits for others to be encoded with, in ms.")]
 Queue = Annotated[int, typer.Option(help="Requests that may wait per stream. More get status 429.")]
