@@ -2,20 +2,21 @@
 
 For a sample with zero-shot probabilities p, the scores are
 
-    softmax( log p - (1 - κ)·(log q - 2·log π) + log recent + Σ over spaces of the log-likelihoods )
+    softmax( log p/q + log π + Σ over spaces of the log-likelihoods )
 
-- q are zero-shot's mean probabilities over the window: p/q is what zero-shot says apart from its own preferences.
-- π are the class shares of the window, as far as they foresee the next class better than even shares do. One log π
-  makes up for q, in which the true shares stand too; the other is the prior.
-- κ is the share of samples that the mix of the last few foresees; that mix is the prior then.
+- q are zero-shot's mean probabilities over the window. By Bayes' rule p/q is proportional to the likelihood that
+  zero-shot gives to each class.
+- π is the prior: even shares, or the class shares of the window if they foresee the next class better. In a
+  correlated stream the mix of the last few samples takes the place of both q and π.
 - The log-likelihoods are those of the Gaussian class model (`components/gaussian_classes.py`).
 
-The sample is then learned with its scores as soft label. A sweep relabels the window, some samples per step: it begins
-with zero-shot alone and trusts the class means more from pass to pass. `docs/methods/bayes_means.md` has the derivation.
+Then the sample is learned, with its scores as soft label. Each step also relabels some samples of the window: a sweep
+begins with zero-shot alone and trusts the class means more from pass to pass. `docs/methods/bayes_means.md` says why.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, final
@@ -23,54 +24,28 @@ from typing import ClassVar, final
 import numpy as np
 
 from cosmic_tta.core.arrays import Array, Ints, as_float32, dots, softmax
+from cosmic_tta.core.explanation import Explanation, votes
 from cosmic_tta.core.memory import FeatureMemory
 from cosmic_tta.core.method import Method
 from cosmic_tta.core.parameters import LARGE, param
 from cosmic_tta.core.types import Prediction, Sample, Task
-from cosmic_tta.methods.bayes_means.explain import explain
 from cosmic_tta.methods.bayes_means.state import PASSES, BayesMeansState, remap_classes
-from cosmic_tta.methods.components.gaussian_classes import (
-    ClassModel,
-    GaussianParameters,
-    LinearModel,
-    linear,
-    mix_with_novel_class,
-    relabel,
-    score,
-)
+from cosmic_tta.methods.components import gaussian_classes as gaussian
+from cosmic_tta.methods.components.gaussian_classes import ClassModel, GaussianParameters, LinearModel
 from cosmic_tta.methods.registry import register_method
 
 TRUST_PER_PASS = (0.0, 0.5, 1.0)  # weight of the class means in a sweep; the first pass is zero-shot alone
 assert len(TRUST_PER_PASS) == PASSES
 MIN_WINDOW = 400  # samples
+VOTES = 8  # samples that an explanation lists
 FIRST_SWEEP = 20  # samples before the first sweep
 RECENT_SHARE = 0.2  # of the newest sample in the recent mix
 CORRELATION_PRIOR = 5.0  # samples that speak against a correlated stream before the first
 MIN_MIX_WEIGHT = 0.05  # of the recent and of the overall mix when they are compared
 CORRELATION_ONSET = 0.1  # κ up to which a stream counts as uncorrelated
 MAX_RECENT = 0.98  # weight of the recent mix in the prior
-MAX_DISTRUST, MAX_NOVEL = 0.5, 0.5  # in a fully correlated stream: less weight of class means, share of novel classes
+MAX_DOUBT = 0.5  # in a fully correlated stream: what the class means lose in weight, and the share of novel classes
 MAX_ODDS = 10.0
-PSEUDO_COUNT = 5.0
-SHARE_WEIGHT = 2.0
-
-
-@dataclass(frozen=True)
-class _Correlation:
-    """How correlated the stream is, and what follows from it."""
-
-    kappa: float  # share of samples that the recent mix foresees
-    level: float  # 0 up to the onset, 1 at κ = 1
-
-    @property
-    def trust(self) -> float:
-        """Weight of the class means: they saw few classes of late."""
-        return 1 - MAX_DISTRUST * self.level
-
-    @property
-    def novel(self) -> float:
-        """Prior share of a novel class in every class."""
-        return MAX_NOVEL * self.level
 
 
 @register_method
@@ -101,7 +76,9 @@ class BayesMeans(Method[BayesMeansState]):
     name: ClassVar[str] = "bayes_means"
 
     sharpness: float = param(10.0, "effective dimensions of a space: the weight of class means", range=(0, LARGE))
-    window: int = param(16, "samples per class in the window; it holds at least 400", range=(1, LARGE), sizes_state=True)
+    window: int = param(
+        16, "samples per class in the window; it holds at least 400", range=(1, LARGE), sizes_state=True
+    )
     rows_per_step: int = param(16, "samples of the window that a step relabels", range=(1, LARGE))
     variance_prior: float = param(20.0, "samples' worth of shrinkage of each dimension's variance", range=(0, LARGE))
     mean_prior: float = param(5.0, "samples' worth of shrinkage of the running mean", range=(0, LARGE))
@@ -152,16 +129,16 @@ class BayesMeans(Method[BayesMeansState]):
         log_zero_shot = np.log(zero_shot + np.float32(1e-30))
         zero_shot_sum = state.zero_shot_sum * np.float32(1 - 1 / len(state.samples)) + zero_shot
 
-        # Zero-shot without its own preferences, times the prior of the classes.
-        correlation = self._correlation(state)
-        prior = log_zero_shot + self._recent_prior(state, correlation)
-        bias = self._bias(zero_shot_sum, state.live.soft_count, state.uneven_odds, correlation)
+        # The prior: zero-shot, the recent mix and the class shares.
+        kappa, level = self._correlation(state)
+        prior = log_zero_shot + _recent_prior(state.recent, kappa)
+        bias = _bias(zero_shot_sum, state.live.soft_count, state.uneven_odds, level)
 
-        # The class means of each space.
-        found, x, reliability = score(state.live, row, self._parameters(task))
-        means = np.float32(correlation.trust) * found.sum(axis=0)
-        weight = correlation.trust * len(found)
-        evidence = mix_with_novel_class(means, correlation.novel, weight, self.sharpness)
+        # The likelihood: the class means of each space.
+        found, x, reliability = gaussian.score(state.live, row, self._parameters(task))  # [S, K], [W], [S]
+        doubt = MAX_DOUBT * level
+        means = np.float32(1 - doubt) * found.sum(axis=0)
+        evidence = gaussian.mix_with_novel_class(means, doubt, (1 - doubt) * len(found), self.sharpness)
         scores = softmax(prior - bias + evidence)
 
         names = ("clip", "aux")[: len(found)]
@@ -172,38 +149,19 @@ class BayesMeans(Method[BayesMeansState]):
             self._learn_class_mix(state, log_zero_shot - np.log(zero_shot_sum + 1) + means, scores)
             state.zero_shot_sum = zero_shot_sum
             self._learn(state, row, x, prior, scores, label)
-            self._relabel(state, correlation)
+            self._relabel(state, level)
         return Prediction(scores, parts, why)
 
     def _parameters(self, task: Task) -> GaussianParameters:
         return GaussianParameters(task.dim, self.sharpness, self.mean_prior, self.variance_prior)
 
-    # The prior of the classes
-
-    def _correlation(self, state: BayesMeansState) -> _Correlation:
+    def _correlation(self, state: BayesMeansState) -> tuple[float, float]:
+        """Return κ, the share of samples that the recent mix foresees, and how far that is above the onset, 0 to 1."""
         kappa = state.explained / state.compared if self.temporal else 0.0
-        return _Correlation(kappa, max(0.0, kappa - CORRELATION_ONSET) / (1 - CORRELATION_ONSET))
-
-    def _recent_prior(self, state: BayesMeansState, correlation: _Correlation) -> Array:
-        """Return the log-prior of the recent mix, [K], relative to even classes."""
-        share = min(MAX_RECENT, correlation.kappa)
-        if share <= CORRELATION_ONSET:
-            return np.zeros_like(state.recent)
-        return as_float32(np.log(len(state.recent) * np.float32(share) * state.recent + np.float32(1 - share)))
-
-    def _bias(self, zero_shot_sum: Array, soft_count: Array, uneven_odds: float, correlation: _Correlation) -> Array:
-        """Return log q - 2·log π, [K], less of it in a correlated stream."""
-        classes = len(soft_count)
-        preference = classes * (zero_shot_sum + 1) / (zero_shot_sum.sum() + classes)
-        shares = classes * (soft_count + PSEUDO_COUNT) / (soft_count.sum() + PSEUDO_COUNT * classes)
-        uneven = 1 / (1 + np.exp(-uneven_odds))
-        shares = uneven * shares + 1 - uneven
-        return as_float32((1 - correlation.level) * (np.log(preference) - SHARE_WEIGHT * np.log(shares)))
+        return kappa, max(0.0, kappa - CORRELATION_ONSET) / (1 - CORRELATION_ONSET)
 
     def _learn_class_mix(self, state: BayesMeansState, log_evidence: Array, scores: Array) -> None:
         """Compare how well the recent mix, the window's shares and even shares foresaw a sample."""
-        if not self.temporal:
-            return
         evidence = np.exp(log_evidence - log_evidence.max())  # [K] what the sample says of its class
         count, classes = state.live.soft_count, len(scores)
         even = float(evidence.mean())
@@ -218,11 +176,7 @@ class BayesMeans(Method[BayesMeansState]):
         state.compared = decay * state.compared + 1
         state.recent = (1 - np.float32(RECENT_SHARE)) * state.recent + np.float32(RECENT_SHARE) * scores
 
-    # Learning
-
-    def _learn(
-        self, state: BayesMeansState, row: Array, x: Array, prior: Array, scores: Array, label: int
-    ) -> None:
+    def _learn(self, state: BayesMeansState, row: Array, x: Array, prior: Array, scores: Array, label: int) -> None:
         """Put a sample into the window and into the models."""
         slot, full = state.slot, state.held == len(state.samples)
         exact = row.astype(np.float64)
@@ -240,7 +194,7 @@ class BayesMeans(Method[BayesMeansState]):
         if full and slot < state.cursor:  # the pass has been here; otherwise it still comes
             state.draft.add(scores[None], state.draft.standardize(row[None], state.task.dim))
 
-    def _relabel(self, state: BayesMeansState, correlation: _Correlation) -> None:
+    def _relabel(self, state: BayesMeansState, level: float) -> None:
         """Go on with the sweep by so many samples."""
         if state.seen + 1 < FIRST_SWEEP:
             return
@@ -254,11 +208,12 @@ class BayesMeans(Method[BayesMeansState]):
                 state.draft.clear()
             rows = slice(state.cursor, min(state.cursor + left, state.held))
             counts = state.zero_shot_sum if first else state.reference.soft_count
-            bias = self._bias(state.zero_shot_sum, counts, state.uneven_odds, correlation)
+            bias = _bias(state.zero_shot_sum, counts, state.uneven_odds, level)
             reference = None if first else (state.reference, state.likelihood)
-            trust = TRUST_PER_PASS[state.sweep_pass] * correlation.trust
-            labels = relabel(
-                state.samples[rows], state.prior[rows] - bias, reference, trust, correlation.novel, state.draft,
+            doubt = MAX_DOUBT * level
+            trust = TRUST_PER_PASS[state.sweep_pass] * (1 - doubt)
+            labels = gaussian.relabel(
+                state.samples[rows], state.prior[rows] - bias, reference, trust, doubt, state.draft,
                 parameters,
             )  # fmt: skip
             left -= rows.stop - rows.start
@@ -278,16 +233,45 @@ class BayesMeans(Method[BayesMeansState]):
             state.live, state.draft = state.draft, state.live
         else:
             state.reference, state.draft = state.draft, state.reference
-            state.likelihood = linear(state.reference, parameters)
+            state.likelihood = gaussian.linear(state.reference, parameters)
             state.draft.centre[:], state.draft.scale[:] = state.reference.centre, state.reference.scale
 
     def _explanation(
         self, state: BayesMeansState, row: Array, label: int, reliability: dict[str, float], bias: Array
-    ) -> partial[object]:
+    ) -> Callable[[], Explanation]:
         # The state goes on changing: what the explanation needs of it is copied now.
         own = np.flatnonzero(state.label[: state.held] == label)
-        own = own[np.argsort(-state.confidence[own], kind="stable")[:8]]
-        votes = state.confidence[own] * (state.samples[own, : state.task.dim] @ row[: state.task.dim])
+        own = own[np.argsort(-state.confidence[own], kind="stable")[:VOTES]]
+        weights = state.confidence[own] * (state.samples[own, : state.task.dim] @ row[: state.task.dim])
         position = state.seen - 1 - (state.slot - 1 - own) % len(state.samples)
-        names, counts = state.task.class_names, state.live.soft_count.copy()
-        return partial(explain, names, label, position, votes, reliability, counts, bias)
+        counts = state.live.soft_count.copy()
+        return partial(_explain, state.task.class_names, label, position, weights, reliability, counts, bias)
+
+
+def _recent_prior(recent: Array, kappa: float) -> Array:
+    """Return the log-prior of the recent mix, [K], relative to even classes."""
+    if kappa <= CORRELATION_ONSET:
+        return np.zeros_like(recent)
+    share = np.float32(min(MAX_RECENT, kappa))
+    return as_float32(np.log(len(recent) * share * recent + (1 - share)))
+
+
+def _bias(zero_shot_sum: Array, soft_count: Array, uneven_odds: float, level: float) -> Array:
+    """Return log q/π, [K], less of it in a correlated stream. Laplace's rule estimates both."""
+    classes = len(soft_count)
+    preference = classes * (zero_shot_sum + 1) / (zero_shot_sum.sum() + classes)
+    shares = classes * (soft_count + 1) / (soft_count.sum() + classes)
+    uneven = 1 / (1 + np.exp(-uneven_odds))
+    return as_float32((1 - level) * np.log(preference / (uneven * shares + 1 - uneven)))
+
+
+def _explain(
+    names: Sequence[str], label: int, samples: Ints, weights: Array, reliability: dict[str, float], counts: Array,
+    bias: Array,
+) -> Explanation:  # fmt: skip
+    return Explanation(
+        votes={"clip": votes(names[label], samples, weights)},
+        reliability=reliability,
+        soft_counts=dict(zip(names, counts.tolist(), strict=True)),
+        bias=dict(zip(names, bias.tolist(), strict=True)),
+    )

@@ -60,7 +60,7 @@ def remap_classes(state: BayesMeansState, remapped: BayesMeansState, class_map: 
     old, task = state.task, remapped.task
     order = (state.slot - state.held + np.arange(state.held)) % len(state.samples)  # the oldest first
     kept = order[max(0, len(order) - len(remapped.samples)) :]
-    reordered = len(class_map) == old.classes and (class_map >= 0).all()
+    reordered = len(class_map) == old.classes and bool((class_map >= 0).all())
     reordered = reordered and np.array_equal(task.text, old.text[class_map])
     rows = kept if not reordered else np.arange(len(state.samples))  # the ring stays as it is
     where = slice(0, len(rows))

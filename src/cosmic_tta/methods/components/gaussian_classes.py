@@ -1,4 +1,4 @@
-"""The Gaussian class model: soft class sums in standardised spaces, and the log-likelihood of a sample under each class.
+"""The Gaussian class model: soft class sums in standardised spaces, and log-likelihoods of samples under each class.
 
 The CLIP feature and the auxiliary feature of a sample lie side by side in one row of W = D + E numbers. Each space is
 standardised by itself: x = unit((row - centre)·scale), then seen from the running mean g: x̃ = unit(x - g).

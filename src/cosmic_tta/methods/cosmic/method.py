@@ -10,21 +10,22 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, final
 
-from cosmic_tta.core.arrays import Array, Ints, class_probabilities
+import numpy as np
+
+from cosmic_tta.core.arrays import Array, Ints, class_probabilities, dots
 from cosmic_tta.core.errors import ParameterError
 from cosmic_tta.core.kernel import COMPILED
 from cosmic_tta.core.memory import FeatureMemory
 from cosmic_tta.core.method import Method
 from cosmic_tta.core.parameters import LARGE, param
 from cosmic_tta.core.types import Prediction, Sample, Task
-from typing import Any as CacheClassSums
 from cosmic_tta.methods.components.prototypes import PrototypeConfig, PrototypeKind
 from cosmic_tta.methods.components.view_selection import joint_pseudo_label, select_confident_views
 from cosmic_tta.methods.cosmic.branch import BranchConfig, BranchQuery, BranchResult, CssPrediction, score_branch
 from cosmic_tta.methods.cosmic.explain import ExplanationData, explain
 from cosmic_tta.methods.cosmic.feature_space import CacheCandidate, GraphSpace, Rebuild, SpaceConfig
 from cosmic_tta.methods.cosmic.fused_step import AfvStep, CssStep, FusedStepConfig, fused_afv_step, fused_css_step
-from cosmic_tta.methods.cosmic.fusion import BranchWeightLearner, CachePrediction, FusedScores, fuse, fuse_learned
+from cosmic_tta.methods.cosmic.fusion import AuxTrust, fuse
 from cosmic_tta.methods.cosmic.graph.cliques import MAX_CLIQUES
 from cosmic_tta.methods.cosmic.hyperclasses import Rounding
 from cosmic_tta.methods.cosmic.lookahead import BLOCK_SIZE, BlockLookahead, CachedLookups
@@ -84,6 +85,9 @@ class Cosmic(Method[CosmicState]):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}, "official": OFFICIAL, "paper": PAPER}
 
     confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
+    aging: float = param(
+        0.0, "entropy that a cached sample gains while as many samples come as there are slots", range=(0, LARGE)
+    )
     stored: Literal["plain", "confident"] = param(
         "plain", "what is cached: the plain view, or the mean of the kept views"
     )
@@ -110,7 +114,7 @@ class Cosmic(Method[CosmicState]):
     order: Literal[1, 2] = param(2, "order of the graph in which cliques are searched")
     common: int = param(1, "common neighbours that a second-order edge needs", range=(0, LARGE))
     rebuild: Literal["always", "scheduled"] = param("scheduled", "new graphs in every step, or by schedule")
-    rebuild_every: int = param(100, "`scheduled`: on changes up to K·shots steps, then every so many", range=(1, LARGE))
+    rebuild_every: int = param(10, "`scheduled`: on changes up to K·shots steps, then every so many", range=(1, LARGE))
     max_cliques: int = param(MAX_CLIQUES, "past so many cliques, a graph has one clique per node", range=(1, LARGE))
     ratio: float = param(0.4, "share of the hyper-classes that select the inliers", range=(0, 1))
     rounding: Rounding = param("ceil", "how that share becomes a number, at least one")
@@ -119,10 +123,8 @@ class Cosmic(Method[CosmicState]):
     empty_scores: bool = param(False, "a class without samples can be an inlier, as a zero row")
     alpha: float = param(2.0, "`exponential`: factor", range=(0, LARGE))
     beta: float = param(5.0, "`exponential`: sharpness", range=(0, LARGE))
-    fusion: Literal["fixed", "reliable"] = param("reliable", "branches are fused by fixed weights, or by learned ones")
-    weights: tuple[float, float, float] = param(
-        (1.0, 1.0, 1.0), "`fixed`: weights of zero-shot, CSS, AFV", range=(0, LARGE)
-    )
+    weights: tuple[float, float, float] = param((1.0, 1.0, 1.5), "weights of zero-shot, CSS, AFV", range=(0, LARGE))
+    earned: bool = param(True, "AFV's weight is multiplied by its trust: how well it agrees with CLIP")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,23 +137,22 @@ class Cosmic(Method[CosmicState]):
     def _init(self, task: Task) -> CosmicState:
         css_config, afv_config = self._space_configs(task)
         css = GraphSpace.empty(task.classes, self.shots, task.dim, css_config)
-        weights = BranchWeightLearner.empty(task.classes) if self.fusion == "reliable" else None
         if task.aux_dim is None:
-            return CosmicState(task, seen=0, css=css, afv=None, branch_weights=weights)
+            return CosmicState(task, seen=0, css=css, afv=None)
         afv = GraphSpace.empty(task.classes, self.aux_shots, task.aux_dim, afv_config)
-        sums = None if weights is None else CacheClassSums.empty(task.classes, task.aux_dim)
-        return CosmicState(task, seen=0, css=css, afv=afv, branch_weights=weights, aux_class_sums=sums)
+        return CosmicState(
+            task, seen=0, css=css, afv=afv, aux_trust=AuxTrust.empty(task.classes) if self.earned else None
+        )
 
     def _remap_classes(self, state: CosmicState, task: Task, class_map: Ints) -> CosmicState:
         css_config, afv_config = self._space_configs(task)
-        afv, weights, sums = state.afv, state.branch_weights, state.aux_class_sums
+        afv, trust = state.afv, state.aux_trust
         return CosmicState(
             task,
             seen=state.seen,
             css=state.css.remapped(css_config, class_map),
             afv=None if afv is None else afv.remapped(afv_config, class_map),
-            branch_weights=None if weights is None else weights.remapped(class_map),
-            aux_class_sums=None if sums is None else sums.remapped(class_map),
+            aux_trust=None if trust is None else trust.remapped(class_map),
         )
 
     def memories(self, state: CosmicState) -> tuple[FeatureMemory, ...]:
@@ -187,7 +188,7 @@ class Cosmic(Method[CosmicState]):
 
         # CLIP cache, CSS graph, nearest cliques, inlier scores.
         feature = sample.plain if self.stored == "plain" else views.feature
-        candidate = CacheCandidate(feature, label, entropy, state.seen) if learn else None
+        candidate = CacheCandidate(feature, label, entropy - self._age(state), state.seen) if learn else None
         text_cosine = text_dots[0] * task.text_length
         query = BranchQuery(lookahead.clip, state.seen, task.logit_scale, text_dots[0], text_cosine)
         css = score_branch(state.css, query, candidate, self._css_config)
@@ -207,40 +208,41 @@ class Cosmic(Method[CosmicState]):
         parts = {"zero_shot": css.zero_shot, "clip_cache": css.clip_cache, "css": css.clip_cache}
 
         # Auxiliary cache, AFV graph, nearest cliques, inlier scores.
-        afv = None
+        afv, trust = None, 1.0
         if state.afv is not None and sample.aux is not None and aux_lookups is not None:
-            candidate = CacheCandidate(sample.aux, css.label, css.entropy, state.seen) if learn else None
+            if state.aux_trust is not None:
+                trust = state.aux_trust.value()
+                if learn:
+                    self._learn_trust(state, state.aux_trust, state.afv, css, sample.aux)
+            candidate = CacheCandidate(sample.aux, css.label, css.entropy - self._age(state), state.seen)
             query = BranchQuery(aux_lookups, state.seen, state.task.logit_scale)
-            afv = score_branch(state.afv, query, candidate, self._afv_config)
+            afv = score_branch(state.afv, query, candidate if learn else None, self._afv_config)
             if self.aux_cache and afv.slot_products is not None:
                 votes = state.afv.memory.vote(afv.slot_products, self.beta)
                 parts["aux_cache"] = class_probabilities(votes, self.alpha)
             parts["afv"] = afv.scores
 
         # Fusion.
-        fused = self._fuse(state, sample, css, afv, learn=learn)
+        zero_shot_weight, css_weight, afv_weight = self.weights
+        weights = zero_shot_weight, css_weight, afv_weight * trust
+        fused = fuse(css.zero_shot, css.branch.scores, None if afv is None else afv.scores, weights)
         parts["css"] = fused.css
         return self._prediction(state, sample, fused.scores, parts, fused.label, css.branch, afv)
 
-    def _fuse(
-        self, state: CosmicState, sample: Sample, css: CssPrediction, afv: BranchResult | None, *, learn: bool
-    ) -> FusedScores:
-        """Fuse the branches by fixed or learned weights."""
-        if state.branch_weights is None:
-            return fuse(css.zero_shot, css.branch.scores, None if afv is None else afv.scores, self.weights)
-        number = state.seen if learn else None
-        cache = CachePrediction.of_branch(state.css, css.branch, sample.plain, number)
-        likelihood = None
-        if state.afv is not None and state.aux_class_sums is not None and sample.aux is not None:
-            aux_cache = state.afv.memory.cache
-            own = None if number is None else aux_cache.class_of_sample(number)
-            if own is not None:
-                state.aux_class_sums.update(aux_cache, own)
-            likelihood = state.aux_class_sums.log_likelihood(sample.aux, aux_cache, own)
-        return fuse_learned(
-            state.branch_weights, css.zero_shot, css.branch.scores, likelihood, cache, state.task.logit_scale,
-            learn=learn,
-        )  # fmt: skip
+    def _learn_trust(
+        self, state: CosmicState, trust: AuxTrust, afv: GraphSpace, css: CssPrediction, aux: Array
+    ) -> None:
+        """Compare the branches before the auxiliary cache takes the sample."""
+        centres, known = afv.memory.nodes, afv.memory.cache.count > 0
+        if centres is None or np.count_nonzero(known) < 2:
+            return
+        probabilities = np.zeros_like(css.zero_shot)
+        probabilities[known] = class_probabilities(dots(centres, aux[None])[0][known], state.task.logit_scale)
+        trust.learn(css.zero_shot, css.clip_cache, probabilities)
+
+    def _age(self, state: CosmicState) -> float:
+        """Return what is taken off the entropy of a new sample, so that those in the caches look older."""
+        return self.aging * state.seen / (self.shots * state.task.classes)
 
     def _prediction(
         self, state: CosmicState, sample: Sample, scores: Array, parts: dict[str, Array], label: int,
@@ -282,7 +284,7 @@ class Cosmic(Method[CosmicState]):
         """Whether the kernel has fused steps for these parameters."""
         prototypes = self.centre == "attention" and self.text_slot and self.aux_centre == "mean"
         dot_products = not (self.unit_aux_centres or self.cosine)
-        fixed = self.fusion == "fixed" and self.score == "exponential"
+        fixed = not self.earned and not self.aging and self.score == "exponential"
         return COMPILED is not None and prototypes and dot_products and fixed and self.empty_scores
 
     @cached_property

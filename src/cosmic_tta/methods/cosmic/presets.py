@@ -30,7 +30,8 @@ PAPER: Mapping[str, Any] = {
     "cosine": True,
     "score": "softmax",
     "empty_scores": False,
-    "fusion": "fixed",
+    "earned": False,
+    "aging": 0.0,
     "weights": (1.0, 1.0, 1.0),
 }
 OFFICIAL: Mapping[str, Any] = {
@@ -59,6 +60,7 @@ OFFICIAL: Mapping[str, Any] = {
     "alpha": 2.0,
     "beta": 5.0,
     "empty_scores": True,
-    "fusion": "fixed",
+    "earned": False,
+    "aging": 0.0,
     "weights": (1.0, 1.0, 1.0),
 }

@@ -8,25 +8,23 @@ import numpy as np
 
 from cosmic_tta.core.errors import SnapshotError
 from cosmic_tta.core.types import State
-from typing import Any as CacheClassSums
 from cosmic_tta.methods.cosmic.feature_space import GraphSpace
-from cosmic_tta.methods.cosmic.fusion import BranchWeightLearner
+from cosmic_tta.methods.cosmic.fusion import AuxTrust
 
 
 @dataclass
 class CosmicState(State):
-    """Both feature spaces and, if the branch weights are learned, what they are learned from."""
+    """Both feature spaces, and how far the auxiliary one is trusted."""
 
     css: GraphSpace
     afv: GraphSpace | None  # None: a stream without auxiliary features
-    branch_weights: BranchWeightLearner | None = None  # None: fixed weights
-    aux_class_sums: CacheClassSums | None = None  # of the auxiliary cache
+    aux_trust: AuxTrust | None = None  # None: full trust
 
     def validate(self) -> None:
         """Refuse hyper-classes that do not cover the nodes of their graph."""
         super().validate()
-        if self.branch_weights is not None:
-            self.branch_weights.validate()
+        if self.aux_trust is not None:
+            self.aux_trust.validate()
         for space, nodes in ((self.css, 2 * self.task.classes), (self.afv, self.task.classes)):
             if space is None or (self.seen == 0 and not len(space.hyperclasses)):
                 continue
