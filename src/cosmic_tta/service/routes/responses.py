@@ -95,6 +95,7 @@ def predict_response(stream: str, batch: PredictionBatch, top: int | None, why: 
                 learned=result.learned,
                 reason=result.reason,
                 answers=[ClassScoreBody(label=batch.class_names[k], score=float(scores[k])) for k in order],
+                unknown=result.prediction.unknown,
                 why=result.prediction.why.plain() if why else None,
             )
         )
