@@ -1,4 +1,4 @@
-"""What the reports of a benchmark say: the gain over zero-shot per method and stream, and parameters chosen elsewhere."""
+"""The gain over zero-shot per method and stream of a benchmark, and parameters chosen on other data sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of a benchmark as files: `results.csv` with every run, `results.md` with the tables, a page to explore."""
+"""A benchmark as files: `results.csv` with every run, `results.md` with the tables, `index.html` to explore."""
 
 from __future__ import annotations
 

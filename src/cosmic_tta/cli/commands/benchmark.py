@@ -33,11 +33,13 @@ from cosmic_tta.methods import split_name
 from cosmic_tta.reporting.benchmark_page import BenchmarkDescription, benchmark_markdown, write_benchmark
 from cosmic_tta.reporting.plotting.requirements import INSTALL, can_draw
 
+STREAMS_TEXT, AUX_TEXT = ",".join(DEFAULT_STREAMS), ",".join(DEFAULT_AUX)
+SEEDS_TEXT = ",".join(map(str, DEFAULT_SEEDS))
 RUNS = "runs"  # the folder of the sweep's results, in that of the benchmark
 
 Packs = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[PACK]...", help="Packs, or folders that hold packs. Default: the current folder."),
+    typer.Argument(metavar="PACK", help="Packs, or folders that hold packs. Default: the current folder."),
 ]
 Methods = Annotated[
     str | None,
@@ -70,9 +72,9 @@ def benchmark(
     context: typer.Context,
     packs: Packs = None,
     methods: Methods = None,
-    streams: Streams = ",".join(DEFAULT_STREAMS),
-    aux: Aux = ",".join(DEFAULT_AUX),
-    seeds: Seeds = ",".join(map(str, DEFAULT_SEEDS)),
+    streams: Streams = STREAMS_TEXT,
+    aux: Aux = AUX_TEXT,
+    seeds: Seeds = SEEDS_TEXT,
     limit: Limit = None,
     set_: Settings = None,
     leave_one_out_: LeaveOneOut = False,

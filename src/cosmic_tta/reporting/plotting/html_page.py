@@ -87,7 +87,8 @@ def render_page(results: Sequence[ResultSet], title: str, lead: str = "") -> str
 <main id="content">
 <h1>{escape(title)}</h1>
 <p class="lead">{escape(lead)}</p>
-{_filters(results)}<noscript><p>A script in this page draws the charts. Tables and images are shown without it.</p></noscript>
+{_filters(results)}
+<noscript><p>A script in this page draws the charts. Tables and images are shown without it.</p></noscript>
 {"".join(sections)}
 <footer>Written by cosmic-tta. This page is self-contained and makes no network requests.</footer>
 </main>
@@ -102,16 +103,17 @@ def render_page(results: Sequence[ResultSet], title: str, lead: str = "") -> str
 def _filters(results: Sequence[ResultSet]) -> str:
     """Return a menu per name of a tag; empty without tags. The script of the page shows it."""
     choices: dict[str, dict[str, None]] = {}
-    for block in (block for one in results for block in (*one.tables, *one.charts)):
-        for name, own in block.tags.items():
-            choices.setdefault(name, {}).update(dict.fromkeys(own))
+    for one in results:
+        for tags in (*(table.tags for table in one.tables), *(chart.tags for chart in one.charts)):
+            for name, own in tags.items():
+                choices.setdefault(name, {}).update(dict.fromkeys(own))
     menus = "".join(
         f"<label>{escape(name)} <select data-name={_quoted(name)}>"
         + "".join(f"<option>{escape(choice)}</option>" for choice in own)
         + "</select></label>"
         for name, own in choices.items()
     )
-    return f'<div class="filters" role="group" aria-label="Filter" hidden>{menus}</div>\n' if menus else ""
+    return f'<div class="filters" role="group" aria-label="Filter" hidden>{menus}</div>' if menus else ""
 
 
 def _tags(block: Table | Chart) -> str:
@@ -203,7 +205,8 @@ def _table(table: Table) -> str:
     label = escape(table.title, quote=True)
     return (
         f'<div class="table"{_tags(table)}>{_heading(table.title, table.note)}'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
         f"{_note(table.note)}</div>"
     )
 
