@@ -133,16 +133,18 @@ def benchmark_markdown(
     """Return the tables of a benchmark as markdown."""
     results = average_seeds(reports)
     whole = summarize_benchmark(results)
-    parts = ["# Benchmark", "\n".join(f"- {fact}" for fact in description.facts()), EXPLANATION]
-    parts += [f"Left out:\n\n{chr(10).join(f'- {reason}' for reason in description.missing)}"] * bool(
-        description.missing
-    )
-    parts += [markdown(leave_one_out_table(left_out))] * bool(left_out)
-    parts += [
-        markdown(gain_table(summarize_benchmark(own), _gain_title(aux))) for aux, own in aux_views(results).items()
-    ]
-    parts += [markdown(stream_table(stream, rows)) for stream, rows in reversed(whole.items())]
+    parts = ["# Benchmark", _listed(description.facts()), EXPLANATION]
+    if description.missing:
+        parts.append(f"Left out:\n\n{_listed(description.missing)}")
+    tables = [leave_one_out_table(left_out)] if left_out else []
+    tables += [gain_table(summarize_benchmark(own), _gain_title(aux)) for aux, own in aux_views(results).items()]
+    tables += [stream_table(stream, rows) for stream, rows in reversed(whole.items())]
+    parts += map(markdown, tables)
     return "\n\n".join(parts) + "\n"
+
+
+def _listed(sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 def aux_views(results: Sequence[SettingResult]) -> dict[str, list[SettingResult]]:
