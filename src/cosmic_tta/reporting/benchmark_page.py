@@ -18,6 +18,7 @@ from cosmic_tta.evaluation.benchmark_summary import (
     summarize_benchmark,
 )
 from cosmic_tta.evaluation.report import Report
+from cosmic_tta.features.pack import AUX_KINDS
 from cosmic_tta.reporting.chart_data import Cell, Chart, ResultSet, Table, slug
 from cosmic_tta.reporting.tables import ABSENT, as_csv, markdown
 
@@ -138,9 +139,13 @@ def benchmark_markdown(
         parts.append(f"Left out:\n\n{_listed(description.missing)}")
     tables = [leave_one_out_table(left_out)] if left_out else []
     tables += [gain_table(summarize_benchmark(own), _gain_title(aux)) for aux, own in aux_views(results).items()]
-    tables += [stream_table(stream, rows) for stream, rows in reversed(whole.items())]
+    tables += [stream_table(stream, rows) for stream, rows in _overall_first(whole)]
     parts += map(markdown, tables)
     return "\n\n".join(parts) + "\n"
+
+
+def _overall_first(summary: Mapping[str, Sequence[MethodSummary]]) -> list[tuple[str, Sequence[MethodSummary]]]:
+    return sorted(summary.items(), key=lambda item: item[0] != ALL_STREAMS)
 
 
 def _listed(sentences: Sequence[str]) -> str:
@@ -149,7 +154,7 @@ def _listed(sentences: Sequence[str]) -> str:
 
 def aux_views(results: Sequence[SettingResult]) -> dict[str, list[SettingResult]]:
     """Return all results, and if there are several kinds of auxiliary features those of each kind."""
-    kinds = list(dict.fromkeys(result.setting.aux for result in results))
+    kinds = [kind for kind in AUX_KINDS if any(result.setting.aux == kind for result in results)]
     views = {" + ".join(kinds): list(results)}
     if len(kinds) > 1:
         views |= {kind: [result for result in results if result.setting.aux == kind] for kind in kinds}
@@ -166,7 +171,7 @@ def benchmark_sections(reports: Sequence[Report], left_out: Sequence[LeftOutResu
         summary = summarize_benchmark(own)
         gains.append(_tagged(gain_table(summary, _gain_title(aux)), tags))
         charts.append(_gain_chart(summary, aux))
-        for stream, rows in reversed(summary.items()):
+        for stream, rows in _overall_first(summary):
             both = tags | {STREAM_FILTER: (ALL_STREAMS,) if stream == ALL_STREAMS else (ALL_STREAMS, stream)}
             streams.append(_tagged(stream_table(f"{stream}, aux {aux}", rows), both))
             shown = [result for result in own if stream in (ALL_STREAMS, result.stream)]

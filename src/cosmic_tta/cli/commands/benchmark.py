@@ -108,7 +108,7 @@ def benchmark(
     jobs = plan.jobs
     damaged = damaged_results(jobs, folder)
     if damaged:
-        complain(f"{damaged} result files in {str(folder)!r} are damaged or half-written; their runs are made again.")
+        complain(f"damaged or half-written results in {str(folder)!r}: {damaged}; their runs are made again.")
     with finished_runs_kept(folder), counter("benchmark", "runs") as count:
         done = sweep(jobs, folder, workers=workers, watch=count)
     show_results(plan, done, out, command_line(context), chosen=leave_one_out_)
@@ -117,7 +117,7 @@ def benchmark(
 def show_results(plan: BenchmarkPlan, done: SweepResult, out: Path, command: str, *, chosen: bool) -> None:
     """Print the tables and write them; name what failed and end with exit code 1 if anything did."""
     failed = tuple(f"Failed: {job}: {reason}" for job, reason in done.failures)
-    names = tuple(open_pack(folder).name for folder in plan.packs)
+    names = tuple(dict.fromkeys(report.pack for report in done.reports))
     description = BenchmarkDescription(__version__, command, names, plan.seeds, (*plan.left_out, *failed))
     if done.reports:
         left_out = _leave_one_out(plan, done.reports) if chosen else []
