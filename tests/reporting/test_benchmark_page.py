@@ -122,7 +122,7 @@ def test_the_page_filters_and_sorts_in_a_browser(browser: Any, tmp_path: Path, w
     visible = "[...document.querySelectorAll('.table:not([hidden]) h3')].map((head) => head.textContent)"
     assert len(page.evaluate(visible)) == 1 + 3 + 1
     page.locator("select[data-name=stream]").select_option("open-set")
-    page.locator("select[data-name='auxiliary features']").select_option("given")
+    page.locator("select[data-name=aux]").select_option("given")
     heads = page.evaluate(visible)
     assert heads[1:] == ["open-set, aux given", "Gain per pack: open-set, aux given"]
     page.wait_for_function("document.querySelectorAll('figure:not([hidden]) .plot[data-drawn]').length === 1")

@@ -30,7 +30,7 @@ METRICS = ("acc1", "zero_shot_acc1", "gain", "ece", "auroc")
 SUMMARY_COLUMNS = (
     "method", "mean gain", "95 % interval", "worst gain", "worst at", "mean rank", "ECE", "AUROC", "ms/sample",
 )  # fmt: skip
-STREAM_FILTER, AUX_FILTER = "stream", "auxiliary features"
+STREAM_FILTER, AUX_FILTER = "stream", "aux"
 EXPLANATION = (
     "Gains are percentage points of top-1 accuracy over zero-shot in the same run, averaged over seeds, then over "
     "settings. A setting is a pack with a kind of auxiliary features. The interval is a bootstrap over settings. "
