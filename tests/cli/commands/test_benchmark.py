@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import csv
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cosmic_tta.evaluation.jobs import fingerprint, open_pack
+from cosmic_tta.core.errors import InputError
+from cosmic_tta.evaluation.jobs import Job, fingerprint, open_pack, run_and_store
+from cosmic_tta.evaluation.report import Report
 from cosmic_tta.features.pack import FeaturePack
 from tests.support.command import run
 
@@ -65,8 +68,25 @@ def test_parameters_are_chosen_by_leaving_one_data_set_out(
     assert "--set shots=1,5" in (tmp_path / "out" / "results.md").read_text(encoding="utf-8")
 
 
-def test_a_failed_run_is_named_and_the_others_are_shown(
+def test_without_results_of_the_default_nothing_is_chosen_and_the_tables_are_shown(
     packs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_default(job: Job, folder: Path, *, samples: bool = False) -> Report:
+        if not job.parameters:
+            raise InputError("on purpose")
+        return run_and_store(job, folder, samples=samples)
+
+    monkeypatch.setattr(sys.modules["cosmic_tta.evaluation.sweep"], "run_and_store", fail_default)
+    words = ("--methods", "tda", "--streams", "shuffle", "--seeds", "0", "--workers", "0", "--leave-one-out")
+    assert run("benchmark", str(packs), *words, "--set", "shots=1,5", "--out", str(tmp_path / "out")) == 1
+    told = capsys.readouterr()
+    assert "--leave-one-out: leaving one data set out compares tda with" in told.err
+    assert "| tda shots=5 |" in told.out
+    assert "left out | chosen" not in told.out
+
+
+def test_a_failed_run_is_named_and_the_others_are_shown(
+    packs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plugin = tmp_path / "fails.py"
     plugin.write_text("""

@@ -147,9 +147,14 @@ def check_leave_one_out(plan: BenchmarkPlan) -> None:
 
 
 def _leave_one_out(plan: BenchmarkPlan, reports: Sequence[Report]) -> list[LeftOutResult]:
+    """Return what was chosen; nothing, with the reason on stderr, if runs that are missing forbid it."""
     (spec,) = plan.methods
     kind, preset = split_name(spec)
-    return leave_one_out(average_seeds(reports), plan.datasets, kind.name if preset == "default" else spec)
+    try:
+        return leave_one_out(average_seeds(reports), plan.datasets, kind.name if preset == "default" else spec)
+    except InputError as error:
+        complain(f"--leave-one-out: {error}")
+        return []
 
 
 def damaged_results(jobs: Sequence[Job], folder: Path) -> int:
