@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-from cosmic_tta.methods.bayes_means.explain import explain
 
 from cosmic_tta import BayesMeans
 from cosmic_tta.core.arrays import as_float32
 from cosmic_tta.features.pack import FeaturePack
+from cosmic_tta.methods.bayes_means.explain import explain
 
 
 def test_arrays_become_names_and_votes() -> None:

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cosmic_tta.methods.bayes_means.policy import CALM, LEAST_NEED, PATIENCE, SURE, AdaptationPolicy, DisagreementRate
-from cosmic_tta.methods.bayes_means.zero_shot_bias import BELIEVED, CHANCE, HEARING, SUSPECTED, BiasTest, ZeroShotBias
 
 from cosmic_tta.core.arrays import Array, as_float32
 from cosmic_tta.core.errors import SnapshotError
+from cosmic_tta.methods.bayes_means.policy import CALM, LEAST_NEED, PATIENCE, SURE, AdaptationPolicy, DisagreementRate
+from cosmic_tta.methods.bayes_means.zero_shot_bias import BELIEVED, CHANCE, HEARING, SUSPECTED, BiasTest, ZeroShotBias
 
 APART = 0.2
 EVEN, UNEVEN = as_float32([100, 100, 100, 100]), as_float32([350, 20, 15, 15])

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cosmic_tta.methods.bayes_means.temporal_correlation import TemporalCorrelation
 
 from cosmic_tta.core.arrays import Array, as_float32
 from cosmic_tta.core.errors import SnapshotError
+from cosmic_tta.methods.bayes_means.temporal_correlation import TemporalCorrelation
 
 
 def followed(labels: list[int], proof: float = 100.0) -> TemporalCorrelation:

@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from cosmic_tta.core.arrays import Array, as_float32, softmax, unit
+from cosmic_tta.core.errors import SnapshotError
 from cosmic_tta.methods.bayes_means.zero_shot_bias import (
     BELIEVED,
     BOUND,
@@ -15,9 +18,6 @@ from cosmic_tta.methods.bayes_means.zero_shot_bias import (
     ZeroShotBias,
     _directions,
 )
-
-from cosmic_tta.core.arrays import Array, as_float32, softmax, unit
-from cosmic_tta.core.errors import SnapshotError
 from cosmic_tta.methods.components.gaussian_classes import GaussianClassModel
 
 MODEL = GaussianClassModel(10.0, 5.0, True)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cosmic_tta.methods.components.class_statistics import ClassStatistics, add_outer, class_products, top_indices
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from cosmic_tta.core.kernel import COMPILED
 from cosmic_tta.features.pack import FeaturePack
 from cosmic_tta.features.synthetic import superclass_pack
 from cosmic_tta.methods.components import class_statistics, gaussian_classes
+from cosmic_tta.methods.components.class_statistics import ClassStatistics, add_outer, class_products, top_indices
 from cosmic_tta.methods.components.gaussian_classes import LinearLogLikelihood
 
 compiled = pytest.mark.skipif(COMPILED is None, reason="the kernel was not built, or is off")

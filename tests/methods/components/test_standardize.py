@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
-from cosmic_tta.methods.components.standardize import Standardizer
 
 from cosmic_tta.core.arrays import as_float32, unit
+from cosmic_tta.methods.components.standardize import Standardizer
 
 ROWS = as_float32(np.random.default_rng(0).standard_normal((50, 6)) * [1, 2, 3, 4, 5, 0] + 7)
 
