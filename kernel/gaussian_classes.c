@@ -39,7 +39,7 @@ done:
 
 #define MIN_RELIABILITY 0.01
 #define MAX_RELIABILITY 0.9
-#define LABEL_NOISE 1.25
+#define LABEL_NOISE 1.3
 #define PRIOR_PAIRS 20.0
 #define PRIOR_COSINE 0.3
 

@@ -35,7 +35,7 @@ from cosmic_tta.methods.registry import register_method
 
 TRUST_PER_PASS = (0.0, 0.5, 1.0)  # weight of the class means in a sweep; the first pass is zero-shot alone
 assert len(TRUST_PER_PASS) == PASSES
-MIN_WINDOW = 500  # samples
+MIN_WINDOW = 600  # samples
 VOTES = 8  # samples that an explanation lists
 FIRST_SWEEP = 20  # samples before the first sweep
 RECENT_SHARE = 0.2  # of the newest sample in the recent mix
@@ -60,7 +60,7 @@ class BayesMeans(Method[BayesMeansState]):
 
     Args:
         sharpness: Effective dimensions of a space. A larger value gives the class means more weight.
-        window: Samples per class in the window, which holds at least 500.
+        window: Samples per class in the window, which holds at least 600.
         rows_per_step: Samples of the window that a step relabels.
         variance_prior: Shrinkage of each dimension's variance.
         mean_prior: Shrinkage of the running mean.
@@ -78,7 +78,7 @@ class BayesMeans(Method[BayesMeansState]):
 
     sharpness: float = param(10.0, "effective dimensions of a space: the weight of class means", range=(0, LARGE))
     window: int = param(
-        16, "samples per class in the window; it holds at least 500", range=(1, LARGE), sizes_state=True
+        16, "samples per class in the window; it holds at least 600", range=(1, LARGE), sizes_state=True
     )
     rows_per_step: int = param(24, "samples of the window that a step relabels", range=(1, LARGE))
     variance_prior: float = param(20.0, "samples' worth of shrinkage of each dimension's variance", range=(0, LARGE))

@@ -27,7 +27,7 @@ from cosmic_tta.core.kernel import COMPILED
 Floats = NDArray[np.float64]
 
 MIN_RELIABILITY, MAX_RELIABILITY = 0.01, 0.9
-LABEL_NOISE = 1.25  # wrong soft labels lower the mean cosine within a class: ρ is raised by this factor
+LABEL_NOISE = 1.3  # wrong soft labels lower the mean cosine within a class: ρ is raised by this factor
 PRIOR_PAIRS, PRIOR_COSINE = 20.0, 0.3  # what ρ is shrunk towards, and by how many pairs of samples
 MAX_SCALE = 1000.0  # of a dimension that hardly varies
 
