@@ -25,7 +25,6 @@ CONTEXT: dict[str, dict[str, Any]] = {
     ),
     **dict.fromkeys(("threshold", "aux_threshold"), GRAPH | {"graph": "threshold"}),
     **dict.fromkeys(("degree", "aux_degree"), GRAPH | {"graph": "degree"}),
-    "aging": GRAPH,
     "growth": GRAPH | {"graph": "threshold", "growth": 1e-3},
     "rebuild_every": GRAPH | {"shots": 1, "aux_shots": 1, "rebuild_every": 10},
     "max_cliques": GRAPH | {"degeneracy": 9},
@@ -41,6 +40,7 @@ VALUES: dict[str, Any] = {
     "aux_threshold": 0.6,
     "negative_mask": (0.03, 0.2),
     "window": 200,
+    "aging": 0.5,
     "steps_each": 3,
 }
 ORDER = {"temporal": "class-sequential"}
