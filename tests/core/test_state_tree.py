@@ -139,9 +139,7 @@ def test_parameters_that_size_a_state_are_marked() -> None:
     assert sizing["zero_shot"] == set()
 
 
-@pytest.mark.parametrize(
-    ("spec", "name"), [("tda", "shots"), ("cosmic", "aux_shots"), ("bayes_means", "window")]
-)
+@pytest.mark.parametrize(("spec", "name"), [("tda", "shots"), ("cosmic", "aux_shots"), ("bayes_means", "window")])
 def test_a_session_file_that_asks_for_much_and_holds_little_is_refused(
     spec: str, name: str, pack: FeaturePack, tmp_path: Path
 ) -> None:

@@ -49,7 +49,8 @@ class Labelled(NamedTuple):
 def unit(vector: Float) -> Float:
     """Scale a vector to length one; zero stays zero."""
     length = math.sqrt(float(vector @ vector))
-    return vector / length if length > 0 else vector
+    scaled: Float = vector / length if length > 0 else vector
+    return scaled
 
 
 def softmax(logits: Float) -> Float:

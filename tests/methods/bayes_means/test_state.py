@@ -159,10 +159,7 @@ def test_a_window_of_other_size_keeps_the_newest(before: int, after: int, monkey
     large = replace(large, logit_scale=pack.logit_scale, aux_dim=6)
     small = pack.task()
     one, other = (small, large) if before < after else (large, small)
-    if before < after:
-        class_map = np.array([*range(5), *[-1] * 20])
-    else:
-        class_map = np.arange(5)
+    class_map = np.array([*range(5), *([-1] * 20)]) if before < after else np.arange(5)
     method = BayesMeans(window=2)
     state = method.init(one)
     method.steps(state, [pack.sample(index) for index in range(117)])

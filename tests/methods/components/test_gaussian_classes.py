@@ -109,7 +109,7 @@ def test_the_linear_function_is_the_likelihood(classes: int, dim: int, width: in
     assert found.shape == (1 if width == 0 else 2, number, classes)
     for at, space in enumerate(spaces(dim, dim + width)):
         g = function.mean[space].astype(np.float64)
-        shrink = np.sqrt(max(1 - g @ g, 1e-6))
+        shrink = np.sqrt(max(1 - float(g @ g), 1e-6))
         sums = (model.sums[:, space] - np.outer(model.soft_count, g)) / shrink
         for row in range(number):
             centred = unit(x[row, space] - function.mean[space])

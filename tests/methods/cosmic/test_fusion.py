@@ -146,8 +146,8 @@ def test_a_useless_auxiliary_costs_little(shared: Path, name: str) -> None:
 
 def test_the_trust_of_before_the_image_weighs_its_branch(pack: FeaturePack) -> None:
     """The method learns from branches that have not seen the image; a plain replay of them gives the same scores."""
-    method, rows = Cosmic(), []
-    state = method.init(pack.task())
+    method = Cosmic()
+    state, rows = method.init(pack.task()), list[tuple[Array, Array, Array]]()
     assert state.afv is not None
     for index in range(len(pack)):
         sample, centres = pack.sample(index), state.afv.memory.nodes
