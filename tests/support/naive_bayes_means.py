@@ -55,8 +55,9 @@ def unit(vector: Float) -> Float:
 
 def softmax(logits: Float) -> Float:
     """Return probabilities."""
-    powers: Float = np.exp(logits - logits.max())
-    return powers / powers.sum()
+    powers = np.exp(logits - logits.max())
+    probabilities: Float = powers / powers.sum()
+    return probabilities
 
 
 @dataclass

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cosmic_tta import Cosmic, Sample, Task, make_method
 from cosmic_tta.core.arrays import as_float32, unit
 from cosmic_tta.core.errors import ParameterError
+from cosmic_tta.core.state_tree import state_digest
 from cosmic_tta.evaluation.evaluator import run_evaluation
 from cosmic_tta.features.pack import FeaturePack
 
@@ -84,6 +85,16 @@ def test_with_aging_an_image_of_much_higher_entropy_still_finds_no_room() -> Non
     for _ in range(9):
         method.step(state, sample_of_entropy(0.7))
     assert state.css.memory.cache.sample[0].tolist() == [0]
+
+
+def test_with_aging_a_block_gives_what_single_steps_give(pack: FeaturePack) -> None:
+    method = Cosmic(shots=2, aux_shots=2, aging=0.3)
+    one, many = method.init(pack.task()), method.init(pack.task())
+    samples = [pack.sample(index) for index in range(len(pack))]
+    singles = [method.step(one, sample) for sample in samples]
+    for single, other in zip(singles, method.steps(many, samples), strict=True):
+        np.testing.assert_array_equal(single.scores, other.scores)
+    assert state_digest(one) == state_digest(many)
 
 
 def test_the_age_of_an_image_is_counted_in_fillings_of_the_cache() -> None:
