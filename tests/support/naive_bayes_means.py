@@ -25,6 +25,7 @@ MIN_MIX = 0.05
 MAX_DOUBT = 0.5
 MAX_ODDS = 10.0
 CORRELATION_PRIOR = 5.0
+SHARE_PRIOR = 20.0
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,8 @@ class NaiveBayesMeans:
     def compare_mixes(self, log_evidence: Float, counts: Float, scores: Float) -> None:
         """Judge the recent mix and the class shares by how well they foresaw the sample."""
         says = np.exp(log_evidence - log_evidence.max())
-        even, shares = says.mean(), ((counts + 1) / (counts + 1).sum()) @ says
+        expected = counts + min(1.0, SHARE_PRIOR / len(counts))
+        even, shares = says.mean(), (expected / expected.sum()) @ says
         self.uneven_odds = min(max(self.uneven_odds + math.log(shares / even), -MAX_ODDS), MAX_ODDS)
         uneven = 1 / (1 + math.exp(-self.uneven_odds))
         kappa = self.explained / self.compared

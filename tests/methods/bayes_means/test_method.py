@@ -42,7 +42,7 @@ def mean_metrics(
     [
         ("whurs19-rn50", "given", 0.965), ("whurs19-rn50", "none", 0.900), ("whurs19-vitb32", "given", 0.965),
         ("whurs19-vitb32", "none", 0.930), ("pets23", "given", 0.965), ("pets23", "none", 0.945),
-        ("sun47", "given", 0.8805), ("food8", "given", 0.9626), ("cars", "given", 0.608),
+        ("sun47", "given", 0.8805), ("food8", "given", 0.9626), ("cars", "given", 0.614),
     ],
 )  # fmt: skip
 def test_it_reaches_its_accuracy_on_shuffled_streams(shared: Path, name: str, aux: str, floor: float) -> None:
