@@ -39,6 +39,7 @@ done:
 
 #define MIN_RELIABILITY 0.01
 #define MAX_RELIABILITY 0.9
+#define LABEL_NOISE 1.3
 #define PRIOR_PAIRS 20.0
 #define PRIOR_COSINE 0.3
 
@@ -93,7 +94,7 @@ static float coefficients(const float *soft_count, const float *square, const fl
         within += level[k] - square[k];
         pairs += n * n - square[k];
     }
-    double ratio = within / pairs;
+    double ratio = LABEL_NOISE * within / pairs;
     if (!(ratio > MIN_RELIABILITY)) ratio = MIN_RELIABILITY;
     float reliability = (float)(ratio < MAX_RELIABILITY ? ratio : MAX_RELIABILITY);
     for (ptrdiff_t k = 0; k < classes; k++) {

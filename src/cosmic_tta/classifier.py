@@ -42,6 +42,9 @@ class ClassScore(TypedDict):
     score: float
 
 
+UNKNOWN = "unknown"  # the answer for an image that is of none of the classes
+
+
 class Classifier:
     """Classifies images and adapts to them.
 
@@ -59,9 +62,11 @@ class Classifier:
         views: number of views per image; the first one is the plain image.
         seed: of the views.
         max_pixels: larger images are refused before they are decoded.
+        unknown: answers `unknown` first where `Prediction.unknown` is above this number, for example 0.5; None never.
 
     Raises:
-        InputError: no classes, a template without `{}`, or a class name that the mini model does not know.
+        InputError: no classes, a template without `{}`, a class name that the mini model does not know, or a threshold
+            `unknown` that is not from 0 to 1.
         UnknownNameError: no encoder or method has that name.
 
     Example:
@@ -89,7 +94,13 @@ class Classifier:
         views: int = 1,
         seed: int = 0,
         max_pixels: int = MAX_PIXELS,
+        unknown: float | None = None,
     ) -> None:
+        if unknown is not None and not 0 <= unknown <= 1:
+            raise InputError(f"unknown must be a number from 0 to 1, or None; given {unknown!r}.")
+        if unknown is not None and UNKNOWN in classes:
+            raise InputError(f"a class is named {UNKNOWN!r}, which is the answer for images of no class; rename it.")
+        self.unknown = unknown
         if aux == "":
             aux = DEFAULT_AUX if clip == DEFAULT_CLIP else None
         self.views, self.max_pixels = RandomViews(views, seed), max_pixels
@@ -153,9 +164,17 @@ class Classifier:
         return self.method.step(self.state, sample) if learn else self.method.peek(self.state, sample)
 
     def class_scores(self, prediction: Prediction, top: int | None = None) -> list[ClassScore]:
-        """Return the classes of a prediction with their probabilities, the most probable first."""
-        order = np.argsort(-prediction.scores, kind="stable")[:top]
-        return [{"label": self.task.class_names[k], "score": float(prediction.scores[k])} for k in order]
+        """Return the classes of a prediction with their probabilities, the most probable first.
+
+        Before them stands `unknown` if the image is rejected.
+        """
+        order = np.argsort(-prediction.scores, kind="stable")
+        found: list[ClassScore] = [
+            {"label": self.task.class_names[k], "score": float(prediction.scores[k])} for k in order
+        ]
+        if self.unknown is not None and prediction.unknown > self.unknown:
+            found.insert(0, {"label": UNKNOWN, "score": prediction.unknown})
+        return found[:top]
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write the state of the method to a file; see `cosmic_tta.sessions.save`."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cosmic_tta.core.errors import PackError
-from cosmic_tta.features.pack_format import check_head, read_array, read_head, read_keys, write_json
+from cosmic_tta.features.pack_format import KNOWN_KEYS, check_head, read_array, read_head, read_keys, write_json
 
 HEAD = {"format": 1, "name": "a", "class_names": ["cat"], "clip": {"dim": 4, "views": 2}, "aux": None}
 
@@ -21,6 +21,16 @@ def test_only_format_one_is_read(tmp_path: Path) -> None:
     write_json(tmp_path / "pack.json", HEAD | {"clip": "ViT"})
     with pytest.raises(PackError, match="'clip' must be a dict; given 'ViT'"):
         read_head(tmp_path)
+
+
+def test_keys_that_are_not_known_are_refused_by_name(tmp_path: Path) -> None:
+    write_json(tmp_path / "pack.json", HEAD | {"made": {"shift": "haze:4"}, "note": ""})
+    with pytest.raises(PackError, match=r"pack.json' has keys that this version does not know: 'made', 'note'; make"):
+        read_head(tmp_path)
+    whole = HEAD | {"logit_scale": 1.0, "prompts": "", "source": "", "licence": "", "provenance": {"any": "thing"}}
+    write_json(tmp_path / "pack.json", whole)
+    assert read_head(tmp_path) == whole
+    assert set(KNOWN_KEYS) == set(whole)
 
 
 def test_the_header_must_agree_with_the_arrays(tmp_path: Path) -> None:

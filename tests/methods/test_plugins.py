@@ -284,6 +284,49 @@ def test_a_broken_file_does_not_stop_another(tmp_path: Path, stream: str) -> Non
     assert (absent.returncode, "no file to include at" in absent.stderr) == (2, True)
 
 
+def test_what_a_failing_file_registered_is_removed(tmp_path: Path, stream: str) -> None:
+    (tmp_path / "half.py").write_text(TOY.replace("NAME", "toy") + "\nraise RuntimeError('half way')\n")
+    (tmp_path / "half_trained.py").write_text(TRAINED + "\nraise RuntimeError('half way')\n")
+    (tmp_path / "good.py").write_text(TOY.replace("NAME", "toy"))  # the name is free again
+    words = [word for name in ("half.py", "half_trained.py") for word in ("--include", str(tmp_path / name))]
+    listed = json.loads(cosmic(*words, "methods", "--json").stdout)
+    assert not {"toy", "linear"} & {row["name"] for row in listed}
+    asked = cosmic(*words, "eval", stream, "--method", "toy")
+    assert (asked.returncode, "unknown method 'toy'" in asked.stderr) == (2, True)
+    trained = cosmic(*words, "train", "linear", stream, "--out", str(tmp_path / "c"))
+    assert (trained.returncode, "'linear'" in trained.stderr) == (2, True)
+    done = cosmic(*words, "--include", str(tmp_path / "good.py"), "eval", stream, "--method", "toy", "--limit", "5")
+    assert (done.returncode, done.stderr.count("half way")) == (0, 2)
+
+
+def test_two_files_of_one_method_are_named(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    for file in (first, second):
+        file.write_text(TOY.replace("NAME", "toy"))
+    done = cosmic("--include", str(first), "--include", str(second), "methods")
+    reason = f"the method 'toy' is already registered by the plug-in {str(first)!r}; choose another name."
+    assert f"warning: The plug-in {str(second)!r} was skipped: {reason}\n" == done.stderr
+    assert done.returncode == 0
+
+
+def test_a_file_that_registers_nothing_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "empty.py"
+    file.write_text(TOY.replace("@register_method", ""))
+    done = cosmic("--include", str(file), "methods")
+    reason = "it registers no method and no training objective."
+    assert (done.returncode, done.stderr) == (0, f"warning: The plug-in {str(file)!r} was skipped: {reason}\n")
+
+
+def test_a_sweep_warns_once_however_many_workers_it_has(tmp_path: Path, stream: str) -> None:
+    (tmp_path / "bad.py").write_text("1 / 0")
+    (tmp_path / "toy.py").write_text(TOY.replace("NAME", "toy"))
+    grid = tmp_path / "grid.toml"
+    grid.write_text(f"packs = [{json.dumps(stream)}]\nmethods = ['toy']\nseeds = [0, 1]\nlimit = 10\n")
+    words = [word for name in ("bad.py", "toy.py") for word in ("--include", str(tmp_path / name))]
+    done = cosmic(*words, "sweep", str(grid), "--workers", "2")
+    assert (done.returncode, done.stderr.count("was skipped")) == (0, 1), done.stderr
+
+
 def test_a_failing_check_gives_exit_code_1(tmp_path: Path) -> None:
     file = tmp_path / "toy.py"
     file.write_text(TOY.replace("NAME", "toy").replace("if learn:", "if True:"))
@@ -303,6 +346,7 @@ def test_importing_the_engine_loads_no_plug_in(tmp_path: Path) -> None:
 
 def test_included_files_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(plugins.VARIABLE, "")
+    monkeypatch.setattr(plugins, "_failures", [])
     (tmp_path / "empty.py").write_text("")
     plugins.include([tmp_path / "empty.py", tmp_path / "empty.py"])
     plugins.include([tmp_path / "empty.py"])

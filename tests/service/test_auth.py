@@ -16,6 +16,7 @@ from tests.support.serving import (
     served,
     wanted,
 )
+from tests.support.session_damage import as_session_format
 
 pytestmark = pytest.mark.pathless
 
@@ -63,6 +64,27 @@ def test_a_token_file_must_hold_one_long_token(tmp_path: Path) -> None:
             read_token(file)
     with pytest.raises(ValueError, match="No such file"):
         read_token(tmp_path / "none")
+
+
+@pytest.mark.parametrize("damage", ["format", "header"])
+def test_a_stream_whose_token_cannot_be_read_needs_the_server_s(tmp_path: Path, damage: str) -> None:
+    with served(tmp_path / "data") as service:
+        made = service.post("/v1/streams", json=wanted("secret", own_token=True)).json()
+    for path in (tmp_path / "data" / made["id"]).glob("snapshot-*"):
+        content = path.read_bytes()
+        path.write_bytes(as_session_format(content, 1) if damage == "format" else content[:40])
+    folder = f"/v1/streams/{made['id']}"
+    with served(tmp_path / "data") as service:
+        for headers in ({}, {"Authorization": f"Bearer {made['token']}"}):
+            refused = check_problem(service.delete(folder, headers=headers), 403)
+            assert refused["hint"].startswith("Start the server with --token-file")
+            assert made["id"] in refused["hint"]
+            check_problem(service.post(f"{folder}/recover", headers=headers), 403)
+    assert (tmp_path / "data" / made["id"]).is_dir()
+    with served(tmp_path / "data", ServiceSettings(token=TOKEN)) as service:
+        check_problem(service.delete(folder, headers={"Authorization": f"Bearer {made['token']}"}), 401)
+        assert service.delete(folder, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert not (tmp_path / "data" / made["id"]).exists()
 
 
 def test_a_damaged_stream_keeps_its_token(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from tests.support.serving import (
     CLASSES,
+    Running,
     check_problem,
     digest,
     features,
@@ -18,6 +19,7 @@ from tests.support.serving import (
     served,
     wanted,
 )
+from tests.support.session_damage import as_session_format
 
 pytestmark = pytest.mark.pathless
 
@@ -71,6 +73,42 @@ def test_a_damaged_stream_is_listed_and_the_others_continue(tmp_path: Path) -> N
         assert recovered.status_code == 200, recovered.text
         assert recovered.json()["number"] == listed["damaged"][0]["recoverable"] < 6
         assert learn(service, "/v1/streams/bad", 1, seed=9)[0]["learned"]
+
+
+def test_streams_of_another_format_are_named_at_the_start_and_say_why_they_are_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with served(folder) as service:
+        ids = {name: service.post("/v1/streams", json=wanted(name)).json()["id"] for name in ("good", "old", "cut")}
+        export = as_session_format(service.get("/v1/streams/good/export").content, 1)
+    for name, change in (("old", lambda content: as_session_format(content, 1)), ("cut", lambda content: content[:40])):
+        for path in (folder / ids[name]).glob("snapshot-*"):
+            path.write_bytes(change(path.read_bytes()))
+    with Running(folder) as server:
+        client = server.client()
+        assert [one["name"] for one in client.streams()] == ["good"]
+        lines = sorted(line for line in server.stop().splitlines() if line.startswith("warning: "))
+    snapshot = "'snapshot-000000000000.safetensors'"
+    assert lines[0].startswith(f"warning: A stream in {folder / ids['cut']} cannot be opened: ")
+    assert lines[1] == (
+        f"warning: The stream 'old' in {folder / ids['old']} cannot be opened: {snapshot} has session format 1; "
+        "this version reads format 2."
+    )
+    assert len(lines) == 2
+    with served(folder) as service:
+        for path in ("old", ids["old"]):
+            problem = check_problem(service.get(f"/v1/streams/{path}"), 409)
+            assert problem["error"] == "damaged"
+            assert f"{snapshot} has session format 1; this version reads format 2." in problem["detail"]
+            assert problem["hint"].startswith("The file was written by another version")
+        assert check_problem(service.get(f"/v1/streams/{ids['cut']}"), 409)["error"] == "damaged"
+        assert (
+            "there is a stream named 'old'"
+            in check_problem(service.post("/v1/streams", json=wanted("old")), 409)["detail"]
+        )
+        head = {"Content-Type": "application/octet-stream"}
+        refused = check_problem(service.post("/v1/import?name=x", content=export, headers=head), 409)
+        assert refused["detail"] == "'stream' has session format 1; this version reads format 2."
+        assert refused["hint"].startswith("The file was written by another version")
 
 
 def test_a_full_disk_is_reported_and_the_stream_continues(

@@ -10,9 +10,28 @@ import pytest
 from cosmic_tta.core.errors import SessionError, SnapshotError
 from cosmic_tta.sessions import session_file
 from cosmic_tta.sessions.session import Session
+from cosmic_tta.sessions.session_file import read_name_and_metadata, snapshot_path
+from tests.support.session_damage import as_session_format
 from tests.support.small_session import small_samples, small_session
 
 pytestmark = pytest.mark.pathless
+
+
+def test_metadata_is_taken_from_valid_snapshots_alone(tmp_path: Path) -> None:
+    with small_session(tmp_path / "s", metadata={"token_hash": "secret"}) as session:
+        name = session.name
+        session.step(small_samples()[:3])
+        session.snapshot("second")
+    first, second = (snapshot_path(tmp_path / "s", number) for number in (0, 3))
+    assert read_name_and_metadata(tmp_path / "s") == (name, {"token_hash": "secret"})
+    content = second.read_bytes()
+    second.write_bytes(content.replace(b"token_hash", b"token_hush"))  # valid JSON; the checksum tells
+    assert read_name_and_metadata(tmp_path / "s") == (name, {"token_hash": "secret"})
+    first.write_bytes(as_session_format(first.read_bytes(), 1))
+    assert read_name_and_metadata(tmp_path / "s") == (name, None)
+    for path in (first, second):
+        path.write_bytes(b"")
+    assert read_name_and_metadata(tmp_path / "s") == ("", None)
 
 
 def test_a_snapshot_holds_no_code_and_is_checked_array_by_array(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from cosmic_tta.cli.commands import (
     bench,
+    benchmark,
     check_method,
     datasets,
     demo,
@@ -44,6 +45,7 @@ app.command(name="extract")(extract.extract_pack)
 app.command(name="eval")(eval_command.evaluate_packs)
 app.command(name="train")(train.train_method)
 app.command(name="sweep")(sweep.sweep_grid)
+app.command(name="benchmark")(benchmark.benchmark)
 app.command(name="paper")(paper.paper)
 app.command(name="report")(report.report)
 app.command(name="serve")(serve.serve)

@@ -70,6 +70,10 @@ class SessionError(CosmicError, ValueError):
     """A session cannot do what was asked, or belongs to something else."""
 
 
+class SessionFormatError(SessionError):
+    """The files of a session were written by another version, in a format that this one does not read."""
+
+
 class SessionDamagedError(SessionError):
     """The files of a session are damaged.
 

@@ -216,7 +216,8 @@ class Method(ABC, Generic[S]):
             raise InputError(f"this state was made by {state.made_by or 'no method'}, not by {self.fingerprint}.")
 
     def _step(self, state: S, sample: Sample) -> Prediction:
-        self._adopt_aux_width(state, sample)
+        if not state.seen:
+            self._adopt_aux_width(state, sample)
         prediction = self._predict(state, sample, learn=True)
         state.seen += 1
         return prediction

@@ -289,6 +289,15 @@ class Prediction:
         """The index of the class with the highest score."""
         return int(self.scores.argmax())
 
+    @property
+    def unknown(self) -> float:
+        """How likely the image is of none of the classes, from 0 to 1.
+
+        It is the probability that zero-shot and the method name different classes if each draws one from its scores. It
+        is high where one of them is unsure, or where they contradict each other. It ranks images; it is not calibrated.
+        """
+        return min(max(1.0 - float(self.scores @ self.parts["zero_shot"]), 0.0), 1.0)
+
     @cached_property
     def why(self) -> Explanation:
         """The explanation, built on first access; it describes the state at the time of the prediction."""

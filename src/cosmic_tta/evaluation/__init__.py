@@ -1,4 +1,4 @@
-"""Evaluation: streams, metrics, plans, jobs and sweeps. The only package that reads labels.
+"""Evaluation: streams, metrics, plans, jobs, sweeps and benchmarks. The only package that reads labels.
 
 Imports `sessions`, `training`, `methods`, `features` and `core`. `reporting`, `distributed` and `cli` import it.
 
@@ -9,6 +9,8 @@ Imports `sessions`, `training`, `methods`, `features` and `core`. `reporting`, `
 20
 """
 
+from cosmic_tta.evaluation.benchmark import BenchmarkPlan, find_packs
+from cosmic_tta.evaluation.benchmark_summary import average_seeds, summarize_benchmark
 from cosmic_tta.evaluation.calibration import fit_temperature
 from cosmic_tta.evaluation.evaluator import EvaluationProgress, EvaluationRun, evaluate, run_evaluation
 from cosmic_tta.evaluation.grid import read_grid
@@ -23,6 +25,7 @@ from cosmic_tta.evaluation.sweep import SweepResult, sweep
 
 __all__ = [
     "STREAMS",
+    "BenchmarkPlan",
     "EvaluationPlan",
     "EvaluationProgress",
     "EvaluationRun",
@@ -35,8 +38,10 @@ __all__ = [
     "SavedRun",
     "StreamKind",
     "SweepResult",
+    "average_seeds",
     "compute_metrics",
     "evaluate",
+    "find_packs",
     "fit_temperature",
     "make_stream",
     "oracle_fusion",
@@ -45,5 +50,6 @@ __all__ = [
     "read_runs",
     "run_evaluation",
     "run_job",
+    "summarize_benchmark",
     "sweep",
 ]

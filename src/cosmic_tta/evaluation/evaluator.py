@@ -256,7 +256,8 @@ def _metrics(run: EvaluationRun, *, calibrate: bool) -> dict[str, float]:
     if counted.any() and calibrate:
         confidence = run.calibrated_scores[counted].max(axis=1)
         found |= {"temperature": run.temperature, "ece_fitted": calibration_error(confidence, steps.correct)}
-    auroc = rejection_auroc(run.scores.max(axis=1), run.known)
+    agreement = np.einsum("nk,nk->n", run.scores, run.parts["zero_shot"])  # 1 - `Prediction.unknown`
+    auroc = rejection_auroc(agreement, run.known)
     return found if auroc is None else found | {"auroc": auroc}
 
 

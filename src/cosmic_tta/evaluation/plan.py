@@ -69,7 +69,7 @@ class EvaluationPlan:
             CosmicError: A name is unknown, a value is out of range, a file is missing, or a method does not fit a
                 pack. The message is one sentence that says what to change.
         """
-        self._check_names()
+        self.check_names()
         self._check_packs()
         self._check_resources()
         for job in self._expand(self.aux[:1], self.seeds[:1]):
@@ -83,8 +83,8 @@ class EvaluationPlan:
                 found.setdefault(job.digest, job)
         return list(found.values())
 
-    def _check_names(self) -> None:
-        """Check what can be checked without a file."""
+    def check_names(self) -> None:
+        """Raise what can be found without a file: unknown names, empty lists, names that are given twice."""
         for name in ("packs", "methods", "orders", "aux", "seeds"):
             entries = getattr(self, name)
             if not entries:

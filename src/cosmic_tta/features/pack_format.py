@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from cosmic_tta.core.errors import PackError
 
 FORMAT = 1
+KNOWN_KEYS = (
+    "format", "name", "class_names", "logit_scale", "clip", "aux", "prompts", "source", "licence", "provenance",
+)  # fmt: skip
 
 
 def read_head(path: Path) -> dict[str, Any]:
-    """Read `pack.json` of the pack in a folder, and check its format and the types of its values."""
+    """Read `pack.json` of the pack in a folder, and check its format, its keys and the types of its values."""
     file = path / "pack.json"
     try:
         head = json.loads(file.read_text(encoding="utf-8"))
@@ -28,6 +31,12 @@ def read_head(path: Path) -> dict[str, Any]:
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         given = head.get("format") if isinstance(head, dict) else None
         raise PackError(f"{str(file)!r} has the format {given!r}; this version reads format {FORMAT}.")
+    unknown = [key for key in head if key not in KNOWN_KEYS]
+    if unknown:  # another version may keep under another name what a figure or a report relies on
+        raise PackError(
+            f"{str(file)!r} has keys that this version does not know: {', '.join(map(repr, unknown))}; "
+            "make the pack again with this version."
+        )
     wanted = {"name": str, "class_names": list, "clip": dict}
     for key, kind in wanted.items():
         if not isinstance(head.get(key), kind):

@@ -2,16 +2,18 @@
 
 An installed package names its methods as entry points of the group `cosmic_tta.methods`; each names a module or a
 class. The environment variable `COSMIC_TTA_INCLUDE` lists Python files; worker processes read it too. A plug-in that
-cannot be loaded is skipped with one warning.
+cannot be loaded is skipped whole, with one warning: what it registered before its error is removed.
 """
 
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import blake2b
 from importlib import import_module
 from importlib.abc import MetaPathFinder
@@ -20,7 +22,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from cosmic_tta.core.errors import InputError
 
@@ -30,6 +32,20 @@ _LOCK = RLock()
 _entry_points_loaded = False
 _files_loaded: set[str] = set()
 _failures: list[PluginFailure] = []
+_registries: list[PluginRegistry] = []
+_loading: ContextVar[str] = ContextVar("the plug-in that is being loaded", default="")
+
+
+class PluginRegistry(Protocol):
+    """What this module needs of a registry."""
+
+    def names_from(self, source: str) -> list[str]:
+        """Return the names that a source registered."""
+        ...
+
+    def remove_from(self, source: str) -> None:
+        """Remove what a source registered."""
+        ...
 
 
 class PluginFailure(NamedTuple):
@@ -92,6 +108,19 @@ def include(files: Iterable[str | os.PathLike[str]]) -> None:
     _load_files()
 
 
+def add_registry(registry: PluginRegistry) -> None:
+    """Add a registry that plug-ins register classes in."""
+    _registries.append(registry)
+
+
+def source_of(kind: type) -> str:
+    """Return what registers a class now: a plug-in, or the module of the class."""
+    if _loading.get():
+        return _loading.get()
+    files = (file for file in included_files() if module_name(file) == kind.__module__)  # unpickled in a worker
+    return next((_plugin(repr(file)) for file in files), kind.__module__)
+
+
 def load(register: Callable[[Any], None]) -> None:
     """Load all plug-ins that were not loaded yet; `register` is given what an entry point names."""
     _load_files()
@@ -108,8 +137,10 @@ def _load_files() -> None:
         for file in included_files():
             if file not in _files_loaded:
                 _files_loaded.add(file)  # first: the file itself may ask for a method
-                with _skipped_on_error(repr(file)):
+                with _skipped_on_error(repr(file)) as source:
                     import_module(module_name(file))
+                    if not any(registry.names_from(source) for registry in _registries):
+                        raise InputError("it registers no method and no training objective")
 
 
 def _load_entry_points(register: Callable[[Any], None]) -> None:
@@ -126,15 +157,27 @@ def _load_entry_points(register: Callable[[Any], None]) -> None:
                 register(point.load())
 
 
+def _plugin(name: str) -> str:
+    return f"the plug-in {name}"
+
+
 @contextmanager
-def _skipped_on_error(source: str) -> Iterator[None]:
+def _skipped_on_error(name: str) -> Iterator[str]:
+    """Load a plug-in: give what the registries call it, and remove what it registered if it fails."""
+    source = _plugin(name)
+    token = _loading.set(source)
     try:
-        yield
+        yield source
     except (Exception, SystemExit) as error:
+        for registry in _registries:
+            registry.remove_from(source)
         detail = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        _failures.append(PluginFailure(source, detail if detail.endswith(".") else f"{detail}."))
-        # Without a configured handler, this prints the message alone to standard error.
-        logging.getLogger("cosmic_tta").warning("warning: %s", _failures[-1])
+        _failures.append(PluginFailure(name, detail if detail.endswith(".") else f"{detail}."))
+        if multiprocessing.parent_process() is None:  # a worker's parent has warned
+            # Without a configured handler, this prints the message alone to standard error.
+            logging.getLogger("cosmic_tta").warning("warning: %s", _failures[-1])
+    finally:
+        _loading.reset(token)
 
 
 sys.meta_path.append(IncludedFileFinder())

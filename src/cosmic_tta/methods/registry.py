@@ -32,15 +32,27 @@ class Registry(Mapping[str, type[T]]):
     def __init__(self, kind: str, order: Callable[[type[T]], Any]) -> None:
         self._kind, self._order = kind, order
         self._classes: dict[str, type[T]] = {}
+        self._sources: dict[str, str] = {}  # by name: a module, or a plug-in
+        plugins.add_registry(self)
 
     def add(self, name: str, registered: type[T]) -> None:
         """Add a class; the same class may be added again, another one of the same name is refused."""
         other = self._classes.get(name)
         if other is not None and _path(other) != _path(registered):
             raise InputError(
-                f"the {self._kind} {name!r} is already registered by {other.__module__}; choose another name."
+                f"the {self._kind} {name!r} is already registered by {self._sources[name]}; choose another name."
             )
+        self._sources.setdefault(name, plugins.source_of(registered))
         self._classes[name] = registered
+
+    def names_from(self, source: str) -> list[str]:
+        """Return the names that a source registered."""
+        return [name for name, other in self._sources.items() if other == source]
+
+    def remove_from(self, source: str) -> None:
+        """Remove what a source registered."""
+        for name in self.names_from(source):
+            del self._classes[name], self._sources[name]
 
     def __getitem__(self, name: str) -> type[T]:
         if name not in self._classes:

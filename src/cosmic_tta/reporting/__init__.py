@@ -3,6 +3,7 @@
 - `chart_data`: tables and charts as plain data; `tables`: a table as text; `comparison`: reports as tables.
 - `figure_files`, `result_files`: a result set as files; `accuracy_plot`: accuracy over time as a PNG.
 - `plotting`: charts by matplotlib and plotly, the report page.
+- `benchmark_page`: the results of `cosmic benchmark` as files.
 - `run_report`: the sections of the page about saved runs.
 - `paper`: the experiments of the paper.
 

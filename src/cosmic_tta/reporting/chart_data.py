@@ -21,6 +21,7 @@ class Table:
         columns: Column names. A column whose values were tuned on labels has `oracle` in its name.
         rows: One tuple per row, as long as `columns`; None is an absent value.
         note: Remark below the table.
+        tags: Per filter of the report page, the choices under which the table is shown; see `write_page`.
 
     Examples:
         >>> table = Table("accuracy", "Accuracy", ("method", "top-1 (%)"), [("TDA", 61.35), ("COSMIC", None)])
@@ -33,6 +34,7 @@ class Table:
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
     note: str = ""
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Chart:
         hide_ticks: Hide the numbers on the axes, because they mean nothing, as in t-SNE.
         x_range: Limits of the x axis.
         y_range: Limits of the y axis.
+        tags: Per filter of the report page, the choices under which the chart is shown.
 
     Examples:
         >>> chart = Chart("slots", "Slots per class", "lines", "slots", "accuracy (%)", [Series("a", [1, 2], [60, 61])])
@@ -128,6 +131,7 @@ class Chart:
     hide_ticks: bool = False
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from cosmic_tta.core.errors import CosmicError, LockedError, SessionDamagedError, SessionError, StorageError
+from cosmic_tta.core.errors import CosmicError, LockedError, SessionError, SessionFormatError, StorageError
 
 MAX_DETAIL = 600  # characters; a detail may quote long words of the client
 MAX_LISTED = 5  # problems of one body that are listed
@@ -47,7 +47,8 @@ HINTS: Mapping[int, str] = {
     507: "Free space on the server's disk; the stream is unchanged.",
 }
 # An error of the engine is 422 unless it is listed here.
-STATUS: Mapping[type[CosmicError], int] = {LockedError: 409, SessionDamagedError: 409, SessionError: 409}
+STATUS: Mapping[type[CosmicError], int] = {LockedError: 409, SessionError: 409}
+OTHER_VERSION = "The file was written by another version; use it with that version, or make a new one."
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls an error response a problem
@@ -97,7 +98,7 @@ def problem_from_error(error: CosmicError) -> Problem:
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else "a file could not be written"
         return Problem(507, f"the server's disk refused: {reason}.")
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 422)
-    return Problem(status, without_paths(str(error)))
+    return Problem(status, without_paths(str(error)), OTHER_VERSION if isinstance(error, SessionFormatError) else "")
 
 
 def problem_from_validation(errors: Sequence[Any]) -> Problem:

@@ -216,6 +216,7 @@ class PredictionBody(BaseModel):
         str, Field(description="Why the stream did not learn from it: paused, duplicate or quota; else empty.")
     ] = ""
     answers: Annotated[list[ClassScoreBody], Field(description="Classes by descending probability.")]
+    unknown: Annotated[float, Field(description="How likely the image is of none of the classes, from 0 to 1.")]
     why: Annotated[dict[str, Any] | None, Field(description="Explanation of the prediction, with why=true.")] = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cosmic_tta.core.errors import CosmicError
+from cosmic_tta.core.errors import CosmicError, SessionFormatError
 from cosmic_tta.service.auth import hash_token, new_token
 from cosmic_tta.service.encoder_batching import EncoderLoader, EncoderPool
-from cosmic_tta.service.errors import Problem, not_ready, too_many_requests, without_paths
+from cosmic_tta.service.errors import OTHER_VERSION, Problem, not_ready, too_many_requests, without_paths
 from cosmic_tta.service.image_ingest import ImageIngest
 from cosmic_tta.service.metrics import Metrics
 from cosmic_tta.service.observer import Observer
@@ -62,6 +63,12 @@ class StreamHost:
     async def open(self) -> None:
         """Open every stream on disk. Streams whose files are damaged are listed by `damaged`."""
         await self._in_thread(self._store.open_all)
+        for session_id, error in self._store.damaged().items():
+            folder, name = self._store.folder / session_id, self._store.name_of(session_id)
+            stream = f"The stream {name!r}" if name else "A stream"
+            reason = str(error).replace(f"{folder}/", "")
+            # Without a configured handler, this prints the message alone to standard error.
+            logging.getLogger("cosmic_tta").warning("warning: %s in %s cannot be opened: %s", stream, folder, reason)
         for session_id, session in self._store.sessions().items():
             self._add_queue(session_id)
             await self._check_encoders(session)
@@ -106,7 +113,8 @@ class StreamHost:
             if last_event is not None
             else ""
         )
-        hint = recovery + "Restore its folder from a copy, or delete the stream. Other streams are not affected."
+        restore = "Restore its folder from a copy, or delete the stream. Other streams are not affected."
+        hint = OTHER_VERSION if isinstance(error, SessionFormatError) else recovery + restore
         detail = f"the files of this stream cannot be used: {without_paths(str(error))}"
         raise Problem(409, detail, hint, error="damaged")
 
@@ -127,12 +135,13 @@ class StreamHost:
         return self._encoder_problems.get(name, "")
 
     def token_hash(self, name: str) -> str | None:
-        """Return the hash of a stream's own token, if it has one. Damaged streams keep theirs."""
+        """Return the hash of a stream's own token, if it has one that can be read. Damaged streams keep theirs."""
         queue = self._queues.get(name)
         if queue is not None:
             return queue.session.metadata.get("token_hash")
         session_id = self._find_damaged(name)
-        return None if session_id is None else self._store.metadata_of(session_id).get("token_hash")
+        metadata = None if session_id is None else self._store.metadata_of(session_id)
+        return None if metadata is None else metadata.get("token_hash")
 
     # Life of a stream.
 
@@ -189,6 +198,7 @@ class StreamHost:
         session_id = self._find_damaged(name)
         if session_id is None:
             raise Problem(409, "there is no damaged stream of this id.", "GET /v1/streams lists the damaged ones.")
+        self._require_known_token(session_id)
         session = await self._in_thread(self._store.recover, session_id)
         queue = self._add_queue(session_id)
         await self._check_encoders(session)
@@ -197,6 +207,8 @@ class StreamHost:
     async def delete(self, name: str) -> None:
         """Delete a stream and its files; a damaged one by its id or name."""
         damaged_id = None if name in self._queues else self._find_damaged(name)
+        if damaged_id is not None:
+            self._require_known_token(damaged_id)
         queue = self.queue(name) if damaged_id is None else None
         if queue is not None:
             del self._queues[name]  # new requests are answered 404; those that wait are finished
@@ -269,6 +281,14 @@ class StreamHost:
             (session_id for session_id in damaged if session_id == name or self._store.name_of(session_id) == name),
             None,
         )
+
+    def _require_known_token(self, session_id: str) -> None:
+        """Refuse to change a damaged stream if nobody can show that he may: its own token may be unreadable too."""
+        if not self.settings.token and self._store.metadata_of(session_id) is None:
+            raise Problem(
+                403, "the files of this stream cannot be read, so it is unknown whether it has a token of its own.",
+                f"Start the server with --token-file and send that token, or remove the folder {session_id} by hand.",
+            )  # fmt: skip
 
     def _reserve_name(self, name: str) -> None:
         self.require_ready()

@@ -133,7 +133,7 @@ def recover_session(folder: Path, *, tower: TowerLoader | None = None, recover: 
 
     Raises:
         SessionDamagedError: acknowledged events are damaged, and `recover` is off or cannot help.
-        SessionError: another version wrote the files, in another format.
+        SessionFormatError: another version wrote the files, in another format.
     """
     snapshot, corrupt = newest_snapshot(folder, tower)
     warnings = [str(error) for error in corrupt.values()]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_tta.core.errors import CosmicError, SessionError, SnapshotError
+from cosmic_tta.core.errors import CosmicError, SessionFormatError, SnapshotError
 from cosmic_tta.core.files import read_all, write_atomic
 from cosmic_tta.core.kernel import COMPILED
 from cosmic_tta.core.method import Method
@@ -148,7 +148,7 @@ def read(path: Path, stream_id: str | None = None, tower: TowerLoader | None = N
 
     Raises:
         SnapshotError: the file is missing, damaged, or of another stream.
-        SessionError: another version wrote it, in another format.
+        SessionFormatError: another version wrote it, in another format.
     """
     try:
         header, arrays = parse(read_all(path), f"{str(path)!r}")
@@ -183,7 +183,7 @@ def parse(content: bytes, name: str) -> tuple[Header, Arrays]:
     if not isinstance(header, dict) or type(header.get("format")) is not int:
         raise SnapshotError(f"{name} is damaged: its header is invalid.")
     if header["format"] != FORMAT:
-        raise SessionError(f"{name} has session format {header['format']}; this version reads format {FORMAT}.")
+        raise SessionFormatError(f"{name} has session format {header['format']}; this version reads format {FORMAT}.")
     return header, arrays
 
 
@@ -284,13 +284,21 @@ def _read_header(path: Path) -> Mapping[str, Any]:
         raise SnapshotError(f"{str(path)!r} is damaged: its header is invalid.") from error
 
 
-def read_name_and_metadata(folder: Path) -> tuple[str, dict[str, Any]]:
-    """Return name and metadata of a session from its newest readable snapshot; empty if there is none."""
+def read_name_and_metadata(folder: Path) -> tuple[str, dict[str, Any] | None]:
+    """Return name and metadata of a session that cannot be opened; empty and None if they cannot be read.
+
+    Metadata comes from a snapshot of this format whose checksum is right, since access to the session depends on it.
+    A name is taken from any header that has one.
+    """
+    found = ""
     for number in snapshot_numbers(folder):
-        with suppress(SnapshotError, KeyError, TypeError, ValueError):
-            header = _read_header(snapshot_path(folder, number))
-            return str(header["name"]), dict(header["metadata"])
-    return "", {}
+        path = snapshot_path(folder, number)
+        with suppress(CosmicError, OSError, KeyError, TypeError, ValueError):
+            name = _read_header(path)["name"]
+            found = found or (name if isinstance(name, str) else "")
+            header, _ = parse(read_all(path), f"{str(path)!r}")
+            return _typed(header, "name", str), dict(header["metadata"])
+    return found, None
 
 
 def snapshot_id(number: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from uuid import uuid4
 
 from cosmic_tta.core import files
@@ -21,6 +21,14 @@ from cosmic_tta.sessions.session import Session
 from cosmic_tta.sessions.session_file import TowerLoader, read_name_and_metadata
 
 REMOVED = ".removed"  # ends the name of a folder that is being deleted
+
+
+class ClosedSession(NamedTuple):
+    """A session that could not be opened."""
+
+    error: CosmicError
+    name: str  # empty if it cannot be read
+    metadata: dict[str, Any] | None  # None if it cannot be read
 
 
 class Store:
@@ -63,7 +71,7 @@ class Store:
             raise files.storage_error("make", self.folder, error) from error
         self._lock = files.Lock(self.folder, "the data folder")
         self._sessions: dict[str, SessionBackend] = {}
-        self._damaged: dict[str, CosmicError] = {}
+        self._damaged: dict[str, ClosedSession] = {}
         self._change_lock = threading.RLock()
         self._closed = threading.Event()
         self._clear()
@@ -82,12 +90,15 @@ class Store:
         try:
             session = self._backend.open(self.folder / key, tower=self._tower, **how)
         except CosmicError as error:
-            self._damaged[key] = error
+            self._add_damaged(key, error)
         except Exception as error:  # a defect of the program: only this session stays closed
-            self._damaged[key] = SessionError(f"the stream cannot be opened: {type(error).__name__}: {error}")
+            self._add_damaged(key, SessionError(f"the stream cannot be opened: {type(error).__name__}: {error}"))
         else:
             self._sessions[key] = session
             self._damaged.pop(key, None)
+
+    def _add_damaged(self, key: str, error: CosmicError) -> None:
+        self._damaged[key] = ClosedSession(error, *read_name_and_metadata(self.folder / key))
 
     def sessions(self) -> Mapping[str, SessionBackend]:
         """Return the open sessions by id."""
@@ -95,12 +106,12 @@ class Store:
 
     def damaged(self) -> Mapping[str, CosmicError]:
         """Return the errors of the sessions that could not be opened, by id."""
-        return dict(self._damaged)
+        return {key: closed.error for key, closed in self._damaged.items()}
 
     def get(self, key: str) -> SessionBackend:
         """Return an open session by id; raise the error of a damaged one."""
         if key in self._damaged:
-            raise self._damaged[key]
+            raise self._damaged[key].error
         if key not in self._sessions:
             raise SessionError(f"no stream {key!r:.80}; see the list of streams.")
         return self._sessions[key]
@@ -109,13 +120,13 @@ class Store:
         """Return a session's name; of a damaged one, from a readable snapshot, or empty."""
         if key in self._sessions:
             return self._sessions[key].name
-        return read_name_and_metadata(self.folder / key)[0] if key in self._damaged else ""
+        return self._damaged[key].name if key in self._damaged else ""
 
-    def metadata_of(self, key: str) -> dict[str, Any]:
-        """Return a session's metadata; of a damaged one, from a readable snapshot, or empty."""
+    def metadata_of(self, key: str) -> dict[str, Any] | None:
+        """Return a session's metadata; of a damaged one, from a valid snapshot. None if there is no such snapshot."""
         if key in self._sessions:
             return self._sessions[key].metadata
-        return read_name_and_metadata(self.folder / key)[1] if key in self._damaged else {}
+        return self._damaged[key].metadata if key in self._damaged else None
 
     def id_of(self, name: str) -> str | None:
         """Return the id of the session with a name, None if no session has it."""

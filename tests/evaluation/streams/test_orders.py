@@ -9,6 +9,7 @@ import pytest
 from cosmic_tta.core.arrays import softmax, unit
 from cosmic_tta.core.errors import InputError
 from cosmic_tta.evaluation.streams.registry import make_stream
+from cosmic_tta.features.pack_ops import join, subset
 from tests.support.small_stream import LABELS, PACK, generate_pack, labels_of
 
 
@@ -53,6 +54,29 @@ def test_long_tailed_sizes_fall_geometrically() -> None:
     for name, rarest in (("long-tailed", 0.03), ("long-tailed:0.5", 0.5)):
         sizes = sorted(np.bincount(labels_of(make_stream(name, PACK))).tolist(), reverse=True)
         assert sizes == [max(1, round(40 * rarest ** (rank / 9))) for rank in range(10)]
+
+
+@pytest.mark.parametrize(("name", "occurring"), [("absent", 2), ("absent:50", 5), ("absent:1", 2), ("absent:100", 10)])
+def test_only_a_share_of_the_classes_occurs_and_the_task_keeps_all(name: str, occurring: int) -> None:
+    stream = make_stream(name, PACK, 4)
+    labels = np.array(labels_of(stream))
+    assert len(np.unique(labels)) == occurring
+    assert stream.pack.class_names == PACK.class_names
+    assert sorted(stream.order.tolist()) == np.flatnonzero(np.isin(LABELS, labels)).tolist()
+    assert stream.counted.all()
+    assert stream.note == f"{occurring} of 10 classes occur"
+
+
+def test_a_pack_whose_images_are_of_one_class_keeps_it() -> None:
+    assert set(labels_of(make_stream("absent", generate_pack(np.zeros(30, np.int64))))) == {0}
+
+
+def test_joined_packs_are_the_domains_of_a_switching_stream() -> None:
+    half = [subset(PACK, slice(0, 150), "clean"), subset(PACK, slice(150, 400), "shifted")]
+    stream = make_stream("switching", join(half), 1)
+    assert stream.domains is not None
+    assert stream.domains.tolist() == [0] * 150 + [1] * 250
+    np.testing.assert_array_equal(stream.pack.clip, PACK.clip)  # nothing is moved
 
 
 @pytest.mark.parametrize("name", ["mixed", "switching"])

@@ -34,7 +34,7 @@ def test_most_streams_show_every_image_once(name: str) -> None:
     order = make_stream(name, PACK).order.tolist()
     if name in ONCE:
         assert sorted(order) == list(range(400))
-    elif name in ("long-tailed", "dominant"):
+    elif name in ("long-tailed", "dominant", "absent"):
         assert len(set(order)) == len(order) < 400
     else:
         assert len(set(order)) < len(order)
@@ -74,6 +74,7 @@ def test_kinds_that_need_no_labels_run_without_them_and_others_refuse(name: str)
         ("dirichlet:nan", ParameterError, "given 'dirichlet:nan'"),
         ("few-classes:2.5", ParameterError, "the number of active classes, a whole number from 1 to"),
         ("poisoned:100", ParameterError, "the poisoned steps in percent, a number from 0 to 99"),
+        ("absent:101", ParameterError, "the occurring classes in percent, a number from 0.001 to 100"),
         ("switching:1", ParameterError, "the length of the offset that makes a second domain"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import subprocess
@@ -96,6 +97,24 @@ def test_damage_to_a_partial_run_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "other.partial/plan.json").write_text("{")
     with pytest.raises(PackError, match="damaged; remove"):
         run(dataset, tmp_path / "other")
+
+
+def test_a_run_that_another_version_began_is_refused_by_its_format(tmp_path: Path) -> None:
+    dataset = data(tmp_path / "in")
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, tmp_path / "out", clip=Stopping(2))
+    plan = tmp_path / "out.partial/plan.json"
+    written = json.loads(plan.read_text())
+    assert written["format"] == 2
+    before = contents(tmp_path / "out.partial")
+    without_number = {"pictures": 27} | written["settings"]
+    for content, found in ((without_number, 1), (written | {"format": 3}, 3)):
+        plan.write_text(json.dumps(content))
+        with pytest.raises(PackError, match=rf"plan.json' has format {found}; this version reads format 2. Remove "):
+            run(dataset, tmp_path / "out")
+    plan.write_bytes(before["plan.json"])
+    assert contents(tmp_path / "out.partial") == before
+    assert run(dataset, tmp_path / "out").resumed > 0
 
 
 def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:

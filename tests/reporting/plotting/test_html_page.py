@@ -112,3 +112,18 @@ def test_an_image_is_a_data_url() -> None:
     assert url.startswith("data:image/png;base64,")
     with Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) as image:
         assert np.array_equal(np.asarray(image), PIXELS)
+
+
+def test_tags_become_menus_and_mark_what_they_filter() -> None:
+    tables = [
+        Table("a", "a", ("x",), [("1",)], tags={"stream": ("all", NASTY)}),
+        Table("b", "b", ("x",), [("1",)], tags={"stream": ("all", "other"), "aux": ("none",)}),
+        Table("c", "c", ("x",), [("1",)]),
+    ]
+    html = render_page([ResultSet("o", "o", tables, [CHARTS["lines"]])], "t")
+    assert re.findall(r'<select data-name="(\w+)">', html) == ["stream", "aux"]
+    assert html.count("<option>") == 4
+    assert html.count("<option>all</option>") == 1
+    assert html.count(' data-tags="') == 2
+    assert "<script>alert" not in html
+    assert '<div class="filters"' not in render_page([ResultSet("o", "o", tables[2:])], "t")

@@ -25,7 +25,10 @@ def bench(
     large: Annotated[bool, typer.Option(help="Also build one graph of 20,000 nodes.")] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Time a step beside bare array products and a textbook implementation, on synthetic features."""
+    """Measure speed: time a step beside bare array products and a textbook implementation, on synthetic features.
+
+    `cosmic benchmark` measures accuracy.
+    """
     widths = {"shots": shots, "views": views, "dim": dim, "aux_dim": aux_dim}
     settings = benchmark.parse_settings(classes, methods, **widths, samples=samples)
     refuse_unwritable(json_file)

@@ -45,6 +45,12 @@ Learn = Annotated[bool, typer.Option("--learn/--no-learn", help="Adapt to these 
 Top = Annotated[int, typer.Option(metavar="N", help="Classes per image.")]
 Views = Annotated[int, typer.Option(help="Views per image: the plain image, then random crops.")]
 Seed = Annotated[int, typer.Option(help="Seed of the views.")]
+Unknown = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE", help="Answer `unknown` for images above this, 0 to 1. They are learned all the same."
+    ),
+]
 Why = Annotated[bool, typer.Option("--why", help="Explain each answer (table and jsonl).")]
 Format = Annotated[str, typer.Option(help=f"What is printed: {', '.join(FORMATS)}.")]
 
@@ -64,6 +70,7 @@ def predict(
     seed: Seed = 0,
     templates: Templates = None,
     descriptions: Descriptions = None,
+    unknown: Unknown = None,
     why: Why = False,
     format: Format = "table",
     json_file: JsonFile = None,
@@ -82,6 +89,7 @@ def predict(
         descriptions=None if descriptions is None else read_descriptions(descriptions),
         views=views,
         seed=seed,
+        unknown=unknown,
     )
     if state is not None and state.exists():
         classifier.load(state)
@@ -124,6 +132,7 @@ def _classify(
                 continue
             prediction = classifier.predict(sample, learn=learn)
             row: dict[str, Any] = {"path": path, "answers": classifier.class_scores(prediction, top)}
+            row["unknown"] = prediction.unknown
             sample_number = first + len(rows)
             reasons: list[str] = []
             if why:

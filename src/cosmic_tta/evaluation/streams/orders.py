@@ -16,6 +16,7 @@ from cosmic_tta.features.pack import FeaturePack
 from cosmic_tta.features.pack_ops import shift_half
 
 DIRICHLET_CHUNKS = 10
+MIN_OCCURRING_CLASSES = 2  # of absent
 MEAN_STEPS_PER_SWAP = 20  # of few-classes: steps between changes of the active classes
 POISON_CONFIDENCE = 0.9  # zero-shot is wrong with more than this confidence
 ZERO_SHOT_BLOCK = 4096  # images that are scored at once
@@ -96,6 +97,15 @@ def dominant(request: StreamRequest) -> EvaluationStream:
     chosen = request.labels == rng.choice(np.unique(request.labels))
     own, others = np.flatnonzero(chosen), rng.permutation(np.flatnonzero(~chosen))
     return request.stream(rng.permutation(np.concatenate([own, others[: len(own)]])))
+
+
+def absent(request: StreamRequest) -> EvaluationStream:
+    """Show the images of a share of the classes only, at random. The task keeps every class."""
+    rng = np.random.default_rng(request.seed)
+    present, classes = np.unique(request.labels), len(request.pack.class_names)
+    count = min(max(MIN_OCCURRING_CLASSES, round(classes * request.value / 100)), len(present))
+    rows = np.flatnonzero(np.isin(request.labels, rng.choice(present, count, replace=False)))
+    return request.stream(rng.permutation(rows), note=f"{count} of {classes} classes occur")
 
 
 def mixed(request: StreamRequest) -> EvaluationStream:

@@ -50,6 +50,7 @@ class StreamKind:
 CONCENTRATION = StreamParameter("the concentration", 0.1, 1e-3, 1e3)
 ACTIVE_CLASSES = StreamParameter("the number of active classes", 5, 1, 1e6, whole=True)
 SMALLEST_SHARE = StreamParameter("the size of the smallest class as a share of the largest", 0.03, 1e-6, 1.0)
+OCCURRING_PERCENT = StreamParameter("the occurring classes in percent", 25, 1e-3, 100.0)
 DOMAIN_OFFSET = StreamParameter("the length of the offset that makes a second domain", 0.5, 0.0, 0.99)
 REMOVED_PERCENT = StreamParameter("the removed classes in percent", 25, 1e-3, 99.0)
 MAX_REPEATS = StreamParameter("the largest number of times that an image is shown", 5, 1, 1e3, whole=True)
@@ -62,6 +63,7 @@ STREAMS: Mapping[str, StreamKind] = {
     "few-classes": StreamKind(orders.few_classes, ACTIVE_CLASSES, correlated=True),
     "long-tailed": StreamKind(orders.long_tailed, SMALLEST_SHARE),
     "dominant": StreamKind(orders.dominant),
+    "absent": StreamKind(orders.absent, OCCURRING_PERCENT),
     "mixed": StreamKind(orders.mixed, DOMAIN_OFFSET, needs_labels=False),
     "switching": StreamKind(orders.switching, DOMAIN_OFFSET, needs_labels=False),
     "open-set": StreamKind(orders.open_set, REMOVED_PERCENT, removes_classes=True),

@@ -21,10 +21,11 @@ except ImportError:  # pragma: no cover - without it, two runs of one pack are n
     fcntl = None  # type: ignore[assignment]
 
 PLAN = "plan.json"
+FORMAT = 2
 
 
 class PartialPack:
-    """The folder `PACK.partial`: the settings in `plan.json`, `<name>.npy` for each array, `journal.jsonl`."""
+    """The folder `PACK.partial`: format and settings in `plan.json`, `<name>.npy` for each array, `journal.jsonl`."""
 
     def __init__(self, folder: Path, arrays: dict[str, np.memmap[Any, Any]], journal: IO[str]) -> None:
         self.folder, self.arrays, self._journal = folder, arrays, journal
@@ -41,7 +42,7 @@ class PartialPack:
         """Return whether a finished pack still has its partial folder, made with the same settings."""
         folder = cls.folder_of(pack)
         file = folder / PLAN
-        return folder.is_dir() and (not file.exists() or _read_settings(file) == settings)
+        return folder.is_dir() and (not file.exists() or _read_plan(file) == _plan(settings))
 
     @classmethod
     def remove(cls, pack: Path) -> None:
@@ -61,12 +62,12 @@ class PartialPack:
             _lock(journal, folder)
             file = folder / PLAN
             if file.exists():
-                _check_same_settings(_read_settings(file), settings, folder)
+                _check_same_settings(_read_plan(file), settings, folder)
             else:
                 journal.truncate(0)
                 for name, shape in shapes.items():
                     np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=np.dtype(store), shape=shape)
-                files.write_atomic(file, json.dumps(settings, indent=1))
+                files.write_atomic(file, json.dumps(_plan(settings), indent=1))
             arrays = {name: _reopen(folder / f"{name}.npy", shape, store) for name, shape in shapes.items()}
         except BaseException:
             journal.close()
@@ -155,14 +156,28 @@ def _lock(journal: IO[str], folder: Path) -> None:
         raise PackError(f"{str(folder)!r} is being written by another run; wait for it or end it.") from error
 
 
-def _read_settings(file: Path) -> Any:
+def _plan(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"format": FORMAT, "settings": settings}
+
+
+def _read_plan(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise PackError(f"{str(file)!r} is damaged; remove {str(file.parent)!r} to start again.") from error
 
 
-def _check_same_settings(old: Any, new: Mapping[str, Any], folder: Path) -> None:
+def _check_same_settings(plan: Any, new: Mapping[str, Any], folder: Path) -> None:
+    """Refuse the plan of a folder that another version began, or that has other settings."""
+    if not isinstance(plan, dict):
+        raise PackError(f"{str(folder / PLAN)!r} is damaged; remove {str(folder)!r} to start again.")
+    found = plan.get("format", 1)  # format 1 had no number
+    if found != FORMAT:
+        raise PackError(
+            f"{str(folder / PLAN)!r} has format {found!r}; this version reads format {FORMAT}. "
+            f"Remove {str(folder)!r} to start again."
+        )
+    old = plan.get("settings")
     if not isinstance(old, dict):
         raise PackError(f"{str(folder / PLAN)!r} is damaged; remove {str(folder)!r} to start again.")
     differ = [name for name in dict(new) | old if old.get(name) != new.get(name)]

@@ -2,12 +2,11 @@
 
 For a sample with zero-shot probabilities p, the scores are
 
-    softmax( log p/q + log π + Σ over spaces of the log-likelihoods )
+    softmax( log p - log q + 1.75·log π + Σ over spaces of the log-likelihoods )
 
-- q are zero-shot's mean probabilities over the window. By Bayes' rule p/q is proportional to the likelihood that
-  zero-shot gives to each class.
-- π is the prior: even shares, or the class shares of the window if they foresee the next class better. In a
-  correlated stream the mix of the last few samples takes the place of both q and π.
+- q are zero-shot's mean probabilities over the window: what it prefers under a shift, and what the stream holds.
+- π are even shares, or the class shares of the window if they foresee the next class better. In a correlated stream
+  the mix of the last few samples takes the place of both q and π.
 - The log-likelihoods are those of the Gaussian class model (`components/gaussian_classes.py`).
 
 Then the sample is learned, with its scores as soft label. Each step also relabels some samples of the window: a sweep
@@ -36,7 +35,7 @@ from cosmic_tta.methods.registry import register_method
 
 TRUST_PER_PASS = (0.0, 0.5, 1.0)  # weight of the class means in a sweep; the first pass is zero-shot alone
 assert len(TRUST_PER_PASS) == PASSES
-MIN_WINDOW = 400  # samples
+MIN_WINDOW = 600  # samples
 VOTES = 8  # samples that an explanation lists
 FIRST_SWEEP = 20  # samples before the first sweep
 RECENT_SHARE = 0.2  # of the newest sample in the recent mix
@@ -46,7 +45,9 @@ SHARE_PRIOR = 20.0  # samples, at most one per class, that make the window's cla
 CORRELATION_ONSET = 0.1  # κ up to which a stream counts as uncorrelated
 MAX_RECENT = 0.98  # weight of the recent mix in the prior
 MAX_DOUBT = 0.5  # in a fully correlated stream: what the class means lose in weight, and the share of novel classes
-MAX_ODDS = 10.0
+MAX_ODDS = 10.0  # bounds the log-odds of uneven shares, so that a stream that changes is noticed in time
+SHARE_PRIOR = 3.0  # samples that every class has beforehand
+SHARE_WEIGHT = 1.75  # exponent of the class shares: see `_bias`
 
 
 @register_method
@@ -60,7 +61,7 @@ class BayesMeans(Method[BayesMeansState]):
 
     Args:
         sharpness: Effective dimensions of a space. A larger value gives the class means more weight.
-        window: Samples per class in the window, which holds at least 400.
+        window: Samples per class in the window, which holds at least 600.
         rows_per_step: Samples of the window that a step relabels.
         variance_prior: Shrinkage of each dimension's variance.
         mean_prior: Shrinkage of the running mean.
@@ -78,9 +79,9 @@ class BayesMeans(Method[BayesMeansState]):
 
     sharpness: float = param(10.0, "effective dimensions of a space: the weight of class means", range=(0, LARGE))
     window: int = param(
-        16, "samples per class in the window; it holds at least 400", range=(1, LARGE), sizes_state=True
+        16, "samples per class in the window; it holds at least 600", range=(1, LARGE), sizes_state=True
     )
-    rows_per_step: int = param(16, "samples of the window that a step relabels", range=(1, LARGE))
+    rows_per_step: int = param(24, "samples of the window that a step relabels", range=(1, LARGE))
     variance_prior: float = param(20.0, "samples' worth of shrinkage of each dimension's variance", range=(0, LARGE))
     mean_prior: float = param(5.0, "samples' worth of shrinkage of the running mean", range=(0, LARGE))
     temporal: bool = param(True, "use the recent class mix when the stream is correlated")
@@ -259,12 +260,16 @@ def _recent_prior(recent: Array, kappa: float) -> Array:
 
 
 def _bias(zero_shot_sum: Array, soft_count: Array, uneven_odds: float, level: float) -> Array:
-    """Return log q/π, [K], less of it in a correlated stream. Laplace's rule estimates both."""
+    """Return log q - 1.75·log π, [K], less of it in a correlated stream.
+
+    Where the classes are uneven, q is zero-shot's preference times π. So log π counts twice: once in the preference
+    q/π that is taken off, once as the prior. A weight a little below 2 keeps the shares from feeding on themselves.
+    """
     classes = len(soft_count)
-    preference = classes * (zero_shot_sum + 1) / (zero_shot_sum.sum() + classes)
-    shares = classes * (soft_count + 1) / (soft_count.sum() + classes)
+    mean_zero_shot = classes * (zero_shot_sum + 1) / (zero_shot_sum.sum() + classes)
+    shares = classes * (soft_count + SHARE_PRIOR) / (soft_count.sum() + classes * SHARE_PRIOR)
     uneven = 1 / (1 + np.exp(-uneven_odds))
-    return as_float32((1 - level) * np.log(preference / (uneven * shares + 1 - uneven)))
+    return as_float32((1 - level) * (np.log(mean_zero_shot) - SHARE_WEIGHT * np.log(uneven * shares + 1 - uneven)))
 
 
 def _explain(

@@ -27,6 +27,7 @@ from cosmic_tta.core.kernel import COMPILED
 Floats = NDArray[np.float64]
 
 MIN_RELIABILITY, MAX_RELIABILITY = 0.01, 0.9
+LABEL_NOISE = 1.3  # wrong soft labels lower the mean cosine within a class: ρ is raised by this factor
 PRIOR_PAIRS, PRIOR_COSINE = 20.0, 0.3  # what ρ is shrunk towards, and by how many pairs of samples
 MAX_SCALE = 1000.0  # of a dimension that hardly varies
 
@@ -141,7 +142,7 @@ def linear(model: ClassModel, parameters: GaussianParameters) -> LinearModel:
         length = (np.einsum("kd,kd->k", sums, sums) - 2 * n * (sums @ g) + n * n * gg) / rest  # [K] |c_k|²
         within = float((length - model.square).sum()) + PRIOR_PAIRS * PRIOR_COSINE
         pairs = float((n * n - model.square).sum()) + PRIOR_PAIRS
-        reliability = np.float32(min(max(within / pairs, MIN_RELIABILITY), MAX_RELIABILITY))
+        reliability = np.float32(min(max(LABEL_NOISE * within / pairs, MIN_RELIABILITY), MAX_RELIABILITY))
         precision = n * reliability + 1 - reliability
         gain = reliability / precision
         spread = 1 - reliability + reliability * (1 - reliability) / precision

@@ -47,7 +47,7 @@ class Cosmic(Method[CosmicState]):
     There are three presets:
 
     - `default`: one setting for all data, chosen without labels. It has the paper's scores, graphs of bounded
-      degeneracy (which bounds the clique search), and learned branch weights (`fusion=reliable`).
+      degeneracy (which bounds the clique search), caches that age, and a weight of AFV that it must earn.
     - `official`: the authors' published program, step by step, with fixed weights. The authors chose two of the weights
       on test labels.
     - `paper`: the equations as printed. Where they are silent: the plain view is cached; both caches use the same
@@ -65,7 +65,9 @@ class Cosmic(Method[CosmicState]):
         rebuild: When graphs are rebuilt.
         ratio: The share of the hyper-classes that select the inliers.
         score: The score of an inlier.
-        fusion: How the branches are fused.
+        weights: How much each branch counts in the sum.
+        earned: AFV's weight is multiplied by how well it agrees with CLIP on samples that it has not seen.
+        aging: Cached samples gain entropy as they get older, so that new samples displace them.
 
     `cosmic methods` lists every parameter with its range.
 
@@ -86,7 +88,7 @@ class Cosmic(Method[CosmicState]):
 
     confident: float = param(0.1, "share of the views kept, those of least entropy", range=(0, 1))
     aging: float = param(
-        0.0, "entropy that a cached sample gains while as many samples come as there are slots", range=(0, LARGE)
+        0.05, "entropy that a cached sample gains while as many samples come as there are slots", range=(0, LARGE)
     )
     stored: Literal["plain", "confident"] = param(
         "plain", "what is cached: the plain view, or the mean of the kept views"

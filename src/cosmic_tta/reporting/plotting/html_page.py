@@ -34,6 +34,9 @@ CONTENT_SECURITY_POLICY = (
 def write_page(results: Sequence[ResultSet], file: str | os.PathLike[str], title: str, lead: str = "") -> None:
     """Write result sets as one HTML page that needs no other file and no network.
 
+    Each name in the `tags` of its tables and charts becomes a filter, with the choices in order of first appearance.
+    A table or chart with that name is shown if the chosen one is among its choices.
+
     Args:
         results: The sections of the page.
         file: Where the page is written. A page that exists is replaced in one step.
@@ -84,6 +87,7 @@ def render_page(results: Sequence[ResultSet], title: str, lead: str = "") -> str
 <main id="content">
 <h1>{escape(title)}</h1>
 <p class="lead">{escape(lead)}</p>
+{_filters(results)}
 <noscript><p>A script in this page draws the charts. Tables and images are shown without it.</p></noscript>
 {"".join(sections)}
 <footer>Written by cosmic-tta. This page is self-contained and makes no network requests.</footer>
@@ -94,6 +98,33 @@ def render_page(results: Sequence[ResultSet], title: str, lead: str = "") -> str
 </body>
 </html>
 """
+
+
+def _filters(results: Sequence[ResultSet]) -> str:
+    """Return a menu per name of a tag; empty without tags. The script of the page shows it."""
+    choices: dict[str, dict[str, None]] = {}
+    for one in results:
+        for tags in (*(table.tags for table in one.tables), *(chart.tags for chart in one.charts)):
+            for name, own in tags.items():
+                choices.setdefault(name, {}).update(dict.fromkeys(own))
+    menus = "".join(
+        f"<label>{escape(name)} <select data-name={_quoted(name)}>"
+        + "".join(f"<option>{escape(choice)}</option>" for choice in own)
+        + "</select></label>"
+        for name, own in choices.items()
+    )
+    return f'<div class="filters" role="group" aria-label="Filter" hidden>{menus}</div>' if menus else ""
+
+
+def _tags(block: Table | Chart) -> str:
+    """Return the tags of a table or chart as an attribute."""
+    if not block.tags:
+        return ""
+    return f" data-tags={_quoted(json.dumps({name: list(own) for name, own in block.tags.items()}))}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape(text, quote=True)}"'
 
 
 def _section(results: ResultSet, name: str, figures: dict[str, Any]) -> str:
@@ -127,7 +158,7 @@ def _figure(chart: Chart, name: str) -> str:
     wide = ' class="wide"' if _is_wide(chart) else ""
     label = escape(f"{chart.kind}: {chart.title}. {chart.note}", quote=True)
     return (
-        f"<figure{wide}>{_heading(chart.title, chart.note)}"
+        f"<figure{wide}{_tags(chart)}>{_heading(chart.title, chart.note)}"
         f'<div class="plot" id="{name}" role="img" aria-label="{label}"></div>{_note(chart.note)}</figure>'
     )
 
@@ -143,7 +174,7 @@ def _gallery(chart: Chart) -> str:
     items = "".join(_gallery_item(pixels, caption) for pixels, caption in chart.images)
     fixed, style = (" fixed", f' style="--columns:{chart.images_per_row}"') if chart.images_per_row < 6 else ("", "")
     images = f'<ul class="gallery{fixed}"{style}>{items}</ul>'
-    return f'<figure class="wide">{_heading(chart.title, chart.note)}{images}{_note(chart.note)}</figure>'
+    return f'<figure class="wide"{_tags(chart)}>{_heading(chart.title, chart.note)}{images}{_note(chart.note)}</figure>'
 
 
 def _gallery_item(pixels: Any, caption: str) -> str:
@@ -173,8 +204,9 @@ def _table(table: Table) -> str:
     )
     label = escape(table.title, quote=True)
     return (
-        f'<div class="table">{_heading(table.title, table.note)}<div class="scroll" tabindex="0" role="region" '
-        f'aria-label="{label}"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="table"{_tags(table)}>{_heading(table.title, table.note)}'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
         f"{_note(table.note)}</div>"
     )
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
+import numpy as np
 from fastapi import APIRouter, Query, Request
 
 from cosmic_tta.service.request_body import read_predict_request
 from cosmic_tta.service.routes.dependencies import Flag, Host, StreamPath, WholeNumber
-from cosmic_tta.service.routes.responses import BINARY, STREAM_PROBLEMS, change_stream, predict_response
-from cosmic_tta.service.schemas import MAX_CLASSES, Acknowledgement, LabelSteps, PredictResponse, Source
+from cosmic_tta.service.routes.responses import BINARY, STREAM_PROBLEMS, change_stream
+from cosmic_tta.service.schemas import (
+    MAX_CLASSES,
+    Acknowledgement,
+    ClassScoreBody,
+    LabelSteps,
+    PredictionBody,
+    PredictResponse,
+    Source,
+)
+from cosmic_tta.service.stream_queue import PredictionBatch
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["predictions"], responses=STREAM_PROBLEMS)
 _REQUEST_BODY = {
@@ -57,8 +67,27 @@ async def predict(
     body = await read_predict_request(request, host.settings)
     batch = await host.predict(queue, body, learn=learn, source=source)
     if why:  # explanations are computed when they are asked for, which takes time
-        return await asyncio.to_thread(predict_response, stream, batch, top, True)
-    return predict_response(stream, batch, top, False)
+        return await asyncio.to_thread(_predict_response, stream, batch, top, True)
+    return _predict_response(stream, batch, top, False)
+
+
+def _predict_response(stream: str, batch: PredictionBatch, top: int | None, why: bool) -> PredictResponse:
+    """Return predictions with their most probable classes and, with `why`, their explanations."""
+    predictions = []
+    for result in batch.results:
+        scores = result.prediction.scores
+        order = np.argsort(-scores, kind="stable")[:top]
+        predictions.append(
+            PredictionBody(
+                step=result.number if result.number >= 0 else None,
+                learned=result.learned,
+                reason=result.reason,
+                answers=[ClassScoreBody(label=batch.class_names[k], score=float(scores[k])) for k in order],
+                unknown=result.prediction.unknown,
+                why=result.prediction.why.plain() if why else None,
+            )
+        )
+    return PredictResponse(stream=stream, predictions=predictions)
 
 
 @router.post("/labels", summary="Record the labels of earlier steps")

@@ -1,24 +1,19 @@
-"""Responses that several routes share: error descriptions, streams, predictions, acknowledgements."""
+"""Responses that several routes share: error descriptions, streams, acknowledgements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from cosmic_tta.core.parameters import values
 from cosmic_tta.service.errors import without_paths
 from cosmic_tta.service.schemas import (
     Acknowledgement,
-    ClassScoreBody,
-    PredictionBody,
-    PredictResponse,
     ProblemBody,
     StreamBody,
 )
 from cosmic_tta.service.stream_host import StreamHost
-from cosmic_tta.service.stream_queue import PredictionBatch, StreamQueue
+from cosmic_tta.service.stream_queue import StreamQueue
 from cosmic_tta.sessions.backend import SessionBackend
 
 Responses = dict[int | str, dict[str, Any]]
@@ -81,24 +76,6 @@ def stream_body(host: StreamHost, queue: StreamQueue, session: SessionBackend) -
         problem=host.encoder_problem(session.name),
         warnings=[without_paths(warning) for warning in session.warnings],
     )
-
-
-def predict_response(stream: str, batch: PredictionBatch, top: int | None, why: bool) -> PredictResponse:
-    """Return predictions with their most probable classes and, with `why`, their explanations."""
-    predictions = []
-    for result in batch.results:
-        scores = result.prediction.scores
-        order = np.argsort(-scores, kind="stable")[:top]
-        predictions.append(
-            PredictionBody(
-                step=result.number if result.number >= 0 else None,
-                learned=result.learned,
-                reason=result.reason,
-                answers=[ClassScoreBody(label=batch.class_names[k], score=float(scores[k])) for k in order],
-                why=result.prediction.why.plain() if why else None,
-            )
-        )
-    return PredictResponse(stream=stream, predictions=predictions)
 
 
 async def change_stream(

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cosmic_tta.core.arrays import Array
-from cosmic_tta.core.errors import SessionError
+from cosmic_tta.core.errors import SessionError, SessionFormatError
 
 FORMAT = 2
 RECORD_MAGIC, SEGMENT_MAGIC = b"CTJr", b"CTJh"
@@ -136,7 +136,7 @@ def read_header(data: memoryview, name: str = "the journal") -> SegmentHeader:
 
     Raises:
         InvalidRecord: the header is cut short or does not match its checksum.
-        SessionError: another version wrote it, in another format.
+        SessionFormatError: another version wrote it, in another format.
     """
     if len(data) < SEGMENT_HEAD.size + CHECKSUM_BYTES:
         raise InvalidRecord("its header is cut short")
@@ -147,7 +147,7 @@ def read_header(data: memoryview, name: str = "the journal") -> SegmentHeader:
         raise InvalidRecord("its header does not match its checksum")
     fields = json.loads(bytes(data[SEGMENT_HEAD.size : end]))
     if fields["format"] != FORMAT:
-        raise SessionError(f"{name} has journal format {fields['format']!r}; this version reads format {FORMAT}.")
+        raise SessionFormatError(f"{name} has journal format {fields['format']!r}; this version reads format {FORMAT}.")
     return SegmentHeader(
         fields["stream_id"], fields["first"], bytes.fromhex(fields["chain"]), fields["metadata"], end + CHECKSUM_BYTES
     )

@@ -8,6 +8,7 @@
 
   const root = document.documentElement;
   const button = document.getElementById("theme");
+  const menus = [...document.querySelectorAll(".filters select")];
   const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
   let chosenTheme = readChosenTheme();
   let printing = false;
@@ -79,7 +80,18 @@
     root.dataset.theme = theme;
     button.textContent = other === "light" ? "Light" : "Dark";
     button.setAttribute("aria-label", `Use the ${other} theme`);
-    for (const [id, chart] of Object.entries(charts)) drawChart(document.getElementById(id), chart, theme);
+    for (const [id, chart] of Object.entries(charts)) {
+      const element = document.getElementById(id);
+      if (!element.closest("[hidden]")) drawChart(element, chart, theme);
+    }
+  }
+
+  function applyFilters() {
+    for (const block of document.querySelectorAll("[data-tags]")) {
+      const tags = JSON.parse(block.dataset.tags);
+      block.hidden = menus.some((menu) => tags[menu.dataset.name] && !tags[menu.dataset.name].includes(menu.value));
+    }
+    drawPage();
   }
 
   function printMode(isPrinting) {
@@ -125,5 +137,9 @@
       head.addEventListener("click", () => sortTable(table, column));
     });
   }
-  drawPage();
+  for (const menu of menus) {
+    menu.closest(".filters").hidden = false;
+    menu.addEventListener("change", applyFilters);
+  }
+  applyFilters();
 })();

@@ -137,7 +137,7 @@ export class ClassifyPanel {
         "span",
         { class: "bars" },
         prediction.answers.slice(0, 3).map((answer, k) => scoreBar(answer, k === 0)),
-        h("small", {}, `${name}; ${outcome(prediction)}`),
+        h("small", {}, `${name}; ${outcome(prediction)}${prediction.unknown > 0.5 ? "; perhaps of no class" : ""}`),
       ),
     );
   }
