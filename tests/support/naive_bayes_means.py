@@ -25,7 +25,10 @@ MIN_MIX = 0.05
 MAX_DOUBT = 0.5
 MAX_ODDS = 10.0
 CORRELATION_PRIOR = 5.0
-SHARE_PRIOR = 20.0
+JUDGED_PRIOR = 20.0
+SHARE_PRIOR = 3.0
+SHARE_WEIGHT = 1.75
+LABEL_NOISE = 1.3
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Settings:
 
     room: int
     sharpness: float = 10.0
-    rows_per_step: int = 16
+    rows_per_step: int = 24
     variance_prior: float = 20.0
     mean_prior: float = 5.0
     temporal: bool = True
@@ -98,7 +101,7 @@ class GaussianClasses:
             self.class_sum += np.outer(label, (row - centre) / shrink)
         within = float((self.class_sum**2).sum() - square.sum()) + 20 * 0.3
         pairs = float((self.soft_count**2).sum() - square.sum()) + 20
-        self.reliability = min(max(within / pairs, 0.01), 0.9)
+        self.reliability = min(max(LABEL_NOISE * within / pairs, 0.01), 0.9)
 
     def log_likelihood(self, row: Float, sharpness: float) -> Float:
         """Return log N(x; posterior mean, predictive variance) for each class, up to a constant."""
@@ -202,18 +205,18 @@ class NaiveBayesMeans:
         return np.sum([each.label for each in samples], axis=0) if samples else np.zeros(len(self.text))
 
     def bias(self, zero_shot_sum: Float, counts: Float, level: float) -> Float:
-        """Return log q/π."""
+        """Return log q - 1.75·log π, both relative to even classes."""
         classes = len(self.text)
         q = (zero_shot_sum + 1) / (zero_shot_sum.sum() + classes)
         uneven = 1 / (1 + math.exp(-self.uneven_odds))
-        pi = uneven * (counts + 1) / (counts.sum() + classes) + (1 - uneven) / classes
-        found: Float = (1 - level) * np.log(q / pi)
+        pi = uneven * (counts + SHARE_PRIOR) / (counts + SHARE_PRIOR).sum() + (1 - uneven) / classes
+        found: Float = (1 - level) * (np.log(classes * q) - SHARE_WEIGHT * np.log(classes * pi))
         return found
 
     def compare_mixes(self, log_evidence: Float, counts: Float, scores: Float) -> None:
         """Judge the recent mix and the class shares by how well they foresaw the sample."""
         says = np.exp(log_evidence - log_evidence.max())
-        expected = counts + min(1.0, SHARE_PRIOR / len(counts))
+        expected = counts + min(1.0, JUDGED_PRIOR / len(counts))
         even, shares = says.mean(), (expected / expected.sum()) @ says
         self.uneven_odds = min(max(self.uneven_odds + math.log(shares / even), -MAX_ODDS), MAX_ODDS)
         uneven = 1 / (1 + math.exp(-self.uneven_odds))

@@ -84,19 +84,19 @@ def test_the_score_is_the_posterior_predictive_likelihood() -> None:
     assert found[0, 2] == pytest.approx(-5)  # as wide as all classes together
 
 
-def test_the_reliability_is_the_mean_cosine_of_two_samples_of_a_class() -> None:
+def test_the_reliability_is_the_mean_cosine_of_two_samples_of_a_class_raised_for_wrong_labels() -> None:
     rng = np.random.default_rng(1)
     labels = np.repeat(np.arange(4), 500)
-    rows = unit(as_float32(2 * np.eye(4, 16)[labels] + 0.3 * rng.standard_normal((2000, 16))))
+    rows = unit(as_float32(2 * np.eye(4, 16)[labels] + 0.7 * rng.standard_normal((2000, 16))))
     model = ClassModel.empty(4, 16)
     model.add(as_float32(np.eye(4)[labels]), rows)
     function = linear(model, GaussianParameters(16, 10.0, 0.0, 20.0))
     centred = unit(rows - rows.mean(axis=0))
     cosines = [centred[labels == k] @ centred[labels == k].T for k in range(4)]
     pairs = [cosine[~np.eye(500, dtype=bool)].mean() for cosine in cosines]
-    assert function.reliability[0] == pytest.approx(min(np.mean(pairs), 0.9), abs=0.02)
+    assert function.reliability[0] == pytest.approx(min(1.3 * np.mean(pairs), 0.9), abs=0.02)
     empty = ClassModel.empty(4, 16)
-    assert linear(empty, parameters_of(16)).reliability[0] == pytest.approx(0.3)  # the prior alone
+    assert linear(empty, parameters_of(16)).reliability[0] == pytest.approx(1.3 * 0.3)  # the prior alone
 
 
 @pytest.mark.parametrize(("classes", "dim", "width", "number"), SHAPES)

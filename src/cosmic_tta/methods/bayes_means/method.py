@@ -41,7 +41,7 @@ FIRST_SWEEP = 20  # samples before the first sweep
 RECENT_SHARE = 0.2  # of the newest sample in the recent mix
 CORRELATION_PRIOR = 5.0  # samples that speak against a correlated stream before the first
 MIN_MIX_WEIGHT = 0.05  # of the recent and of the overall mix when they are compared
-SHARE_PRIOR = 20.0  # samples, at most one per class, that make the window's class shares even when they are judged
+JUDGED_PRIOR = 20.0  # samples, at most one per class, that make the window's class shares even when they are judged
 CORRELATION_ONSET = 0.1  # κ up to which a stream counts as uncorrelated
 MAX_RECENT = 0.98  # weight of the recent mix in the prior
 MAX_DOUBT = 0.5  # in a fully correlated stream: what the class means lose in weight, and the share of novel classes
@@ -167,7 +167,7 @@ class BayesMeans(Method[BayesMeansState]):
         evidence = np.exp(log_evidence - log_evidence.max())  # [K] what the sample says of its class
         count, classes = state.live.soft_count, len(scores)
         even = float(evidence.mean())
-        prior = np.float32(min(1.0, SHARE_PRIOR / classes))
+        prior = np.float32(min(1.0, JUDGED_PRIOR / classes))
         shares = float((count + prior) @ evidence) / float((count + prior).sum())
         state.uneven_odds = float(np.clip(state.uneven_odds + np.log(shares / even), -MAX_ODDS, MAX_ODDS))
         uneven = 1 / (1 + np.exp(-state.uneven_odds))
