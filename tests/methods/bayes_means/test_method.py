@@ -40,20 +40,20 @@ def mean_metrics(
 @pytest.mark.parametrize(
     ("name", "aux", "floor"),
     [
-        ("whurs19-rn50", "given", 0.965), ("whurs19-rn50", "none", 0.900), ("whurs19-vitb32", "given", 0.965),
-        ("whurs19-vitb32", "none", 0.930), ("pets23", "given", 0.965), ("pets23", "none", 0.945),
-        ("sun47", "given", 0.8805), ("food8", "given", 0.9626), ("cars", "given", 0.614),
+        ("whurs19-rn50", "given", 0.967), ("whurs19-rn50", "none", 0.911), ("whurs19-vitb32", "given", 0.966),
+        ("whurs19-vitb32", "none", 0.931), ("pets23", "given", 0.965), ("pets23", "none", 0.945),
+        ("sun47", "given", 0.883), ("food8", "given", 0.9625), ("cars", "given", 0.610),
     ],
 )  # fmt: skip
 def test_it_reaches_its_accuracy_on_shuffled_streams(shared: Path, name: str, aux: str, floor: float) -> None:
     metrics = mean_metrics(FeaturePack.open(shared / "packs" / name), aux=aux)
-    assert round(metrics["acc1"], 3) >= floor
+    assert metrics["acc1"] >= floor
     assert metrics["gain"] > 0
     if name in WHURS:
         assert metrics["ece"] <= 0.03
 
 
-@pytest.mark.parametrize(("name", "floor"), [("whurs19-rn50", 0.918), ("whurs19-vitb32", 0.932)])
+@pytest.mark.parametrize(("name", "floor"), [("whurs19-rn50", 0.905), ("whurs19-vitb32", 0.918)])
 def test_it_gains_where_one_class_comes_after_the_other(shared: Path, name: str, floor: float) -> None:
     assert mean_metrics(FeaturePack.open(shared / "packs" / name), "class-sequential")["acc1"] >= floor
 
@@ -62,7 +62,7 @@ def test_it_gains_where_one_class_comes_after_the_other(shared: Path, name: str,
 def test_it_gains_where_classes_are_uneven(shared: Path, name: str) -> None:
     pack = FeaturePack.open(shared / "packs" / name)
     assert mean_metrics(pack, "long-tailed", aux="none")["gain"] >= 0.06
-    assert mean_metrics(pack, "long-tailed")["gain"] >= 0.09
+    assert mean_metrics(pack, "long-tailed")["gain"] >= 0.08
 
 
 @pytest.mark.parametrize("useless", ["random", "shuffled"])
@@ -257,12 +257,11 @@ def test_the_same_image_again_and_again_is_answered(pack: FeaturePack) -> None:
 
 
 @pytest.mark.pathless
-def test_many_classes_with_few_samples_each_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("aux", ["given", "none"])
+def test_many_classes_with_few_samples_each_are_learned(aux: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four samples a class fall unevenly by chance, and zero-shot has its favourites among so many."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     from hard_packs import thousand_classes
 
-    pack = thousand_classes(0)
-    for aux in ("given", "none"):
-        run = run_evaluation(BayesMeans(), pack, aux=aux, limit=1500, calibrate=False)
-        assert run.report.metrics["gain"] > 0
+    run = run_evaluation(BayesMeans(), thousand_classes(0), aux=aux, limit=1500, calibrate=False)
+    assert run.report.metrics["gain"] > 0
