@@ -25,13 +25,7 @@ from cosmic_tta.methods.cosmic import fusion
 METHODS = ("cosmic", "cosmic@paper", "bayes_means")
 AUX_KINDS = ("given", "none", "random", "shuffled")
 # Constants of the fusion, and the values that they are changed to, one at a time.
-CHANGES: dict[str, tuple[Any, ...]] = {
-    "AFV_MARGIN": (0.0, 0.5, 2.0),
-    "PRIOR_IMAGES": (5.0, 80.0),
-    "FULL_DISAGREEMENT": (1e-6, 0.3, 0.6),
-    "PRIOR_PRECISION": ((1.0, 0.01), (16.0, 0.01), (4.0, 0.0025), (4.0, 0.04)),
-    "MIN_ZERO_SHOT_EXPONENT": (0.05, 0.5),
-}
+CHANGES: dict[str, tuple[Any, ...]] = {"PRIOR_SAMPLES": (0.0, 2.0, 50.0)}
 
 
 def open_pack(name: str) -> FeaturePack:

@@ -18,7 +18,7 @@ def test_names_are_shown_as_they_are(tmp_path: Path, pack: FeaturePack, capsys: 
 
 
 def test_a_narrow_terminal_and_a_long_title_lose_no_number(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    changes = ["remember=1", "proof=0", "gradual=false", "doubt=0", "lean=0", "balanced=false", "mean_prior=3"]
+    changes = ["window=20", "rows_per_step=8", "sharpness=9", "variance_prior=10", "temporal=false", "mean_prior=3"]
     words = [word for change in changes for word in ("--set", change)]
     assert run("eval", folder, "--method", "bayes_means,zero_shot", "--limit", "20", *words) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "zero_shot" in line or "bayes" in line]

@@ -96,6 +96,15 @@ CALLS: dict[str, list[Any]] = {
     "nearest_hyperclasses": [
         floats(4), ints(2), ints(2), floats(2), 1, floats(2), bools(4), floats(4), 2.0, 5.0, floats(4),
     ],
+    "add_outer": [floats(4, 5), floats(7, 4), floats(7, 5)],
+    "gaussian_score": [
+        floats(5), floats(5), floats(5), floats(4, 5), floats(5), floats(4), floats(4), 7, 3, 10.0, 5.0, floats(2, 4),
+        floats(5), floats(2),
+    ],
+    "gaussian_relabel": [
+        floats(7, 5), floats(7, 4), floats(5), floats(2, 4), floats(2, 4), floats(4, 5), floats(4), 0.5, 0.1, 10.0, 3,
+        floats(5), floats(5), floats(4, 5), floats(5), floats(4), floats(4),
+    ],
     "fused_css_step": [
         config(),
         (floats(4, 2, 3), floats(4, 2), ints(4, 2), ints(4)),
@@ -119,7 +128,8 @@ WRITTEN: dict[str, list[Any]] = {
     "mix_centres": [4], "softmax": [2], "select_confident_views": [3, 5], "update_similarity": [2, 3],
     "similarity_rows": [2], "collect_pairs": [4, 5, 6], "connect_pairs": [4], "connect_above": [4],
     "second_order": [2], "clique_lengths": [3], "nearest_hyperclasses": [5, 6, 10], "fuse_branches": [6, 7],
-    "gram_add_row": [6], "gram_fill_similarity": [6],
+    "gram_add_row": [6], "gram_fill_similarity": [6], "add_outer": [0], "gaussian_score": [11, 12, 13],
+    "gaussian_relabel": [1, 13, 14, 15, 16],
     "fused_css_step": [
         (1, 0), (1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 2), (3, 4), (5, 0), (5, 1), (5, 2), (5, 3),
     ],
@@ -167,8 +177,7 @@ def call(name: str, arguments: list[Any]) -> Any:
 @compiled
 def test_every_function_is_listed_here() -> None:
     functions = {name for name in dir(COMPILED) if not name.startswith("_")}
-    in_class_statistics = {"add_outer", "add_log_likelihood", "top_indices", "class_products"}  # tested there
-    assert functions - set(CALLS) == {"fused_step_config"} | in_class_statistics
+    assert functions - set(CALLS) == {"fused_step_config"}
 
 
 @compiled
@@ -290,6 +299,19 @@ def test_an_array_that_is_not_aligned_is_refused() -> None:
         ("fused_afv_step", 5, -1),
         ("fused_afv_step", (1, 3), np.array([0, 1, 3, 1])),
         ("fused_afv_step", (4, 1), floats(9, 4)),
+        ("gaussian_score", 8, 0),
+        ("gaussian_score", 8, -1),
+        ("gaussian_score", 8, 6),
+        ("gaussian_score", 8, 2**63 - 1),
+        ("gaussian_score", 8, 5),  # one space, but room for two
+        ("gaussian_score", 3, floats(0, 5)),
+        ("gaussian_score", 3, floats(4, 0)),
+        ("gaussian_relabel", 10, 0),
+        ("gaussian_relabel", 10, -(2**63)),
+        ("gaussian_relabel", 10, 6),
+        ("gaussian_relabel", 10, 5),
+        ("gaussian_relabel", 13, floats(0, 5)),
+        ("gaussian_relabel", 13, floats(4, 0)),
         ("similarity_rows", 1, 2**63 - 1),
         ("collect_pairs", 1, 2**63 - 1),
         ("connect_above", 1, 2**63 - 1),

@@ -25,7 +25,6 @@ CONTEXT: dict[str, dict[str, Any]] = {
     ),
     **dict.fromkeys(("threshold", "aux_threshold"), GRAPH | {"graph": "threshold"}),
     **dict.fromkeys(("degree", "aux_degree"), GRAPH | {"graph": "degree"}),
-    "weights": {"fusion": "fixed"},
     "growth": GRAPH | {"graph": "threshold", "growth": 1e-3},
     "rebuild_every": GRAPH | {"shots": 1, "aux_shots": 1, "rebuild_every": 10},
     "max_cliques": GRAPH | {"degeneracy": 9},
@@ -33,7 +32,6 @@ CONTEXT: dict[str, dict[str, Any]] = {
     "ema_decay": {"centre": "ema"},
     "stored": {"confident": 0.5},
     "negative_mask": {"negative_alpha": 5.0},
-    "remember": {"items_per_class": 2},
 }  # fmt: skip
 VALUES: dict[str, Any] = {
     "max_cliques": 1,
@@ -41,16 +39,11 @@ VALUES: dict[str, Any] = {
     "threshold": 0.3,
     "aux_threshold": 0.6,
     "negative_mask": (0.03, 0.2),
-    "items_per_class": 2,
-    "remember": 1.0,
-    "temporal": False,
+    "window": 200,
+    "aging": 0.5,
     "steps_each": 3,
 }
-ORDER = {
-    **dict.fromkeys(("temporal", "gradual", "doubt", "lean"), "class-sequential"),
-    "balanced": "dominant",
-    "proof": "dirichlet",
-}
+ORDER = {"temporal": "class-sequential"}
 CASES = [(kind, name) for kind, method in METHODS.items() for name in describe(method)]
 
 

@@ -135,13 +135,11 @@ def test_parameters_that_size_a_state_are_marked() -> None:
     assert sizing["cosmic"] == {"shots", "aux_shots"}
     assert sizing["tda"] == {"shots", "negative_shots"}
     assert sizing["dmn"] == {"shots"}
-    assert sizing["bayes_means"] == {"items_per_class"}
+    assert sizing["bayes_means"] == {"window"}
     assert sizing["zero_shot"] == set()
 
 
-@pytest.mark.parametrize(
-    ("spec", "name"), [("tda", "shots"), ("cosmic", "aux_shots"), ("bayes_means", "items_per_class")]
-)
+@pytest.mark.parametrize(("spec", "name"), [("tda", "shots"), ("cosmic", "aux_shots"), ("bayes_means", "window")])
 def test_a_session_file_that_asks_for_much_and_holds_little_is_refused(
     spec: str, name: str, pack: FeaturePack, tmp_path: Path
 ) -> None:

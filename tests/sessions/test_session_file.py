@@ -62,7 +62,7 @@ def test_a_snapshot_holds_no_code_and_is_checked_array_by_array(tmp_path: Path) 
         ("number", -1), ("number", "7"), ("chain", "00"), ("chain", 3), ("method", "nobody"), ("params", []),
         ("params", {"sharpness": -1}), ("class_names", ["a"]), ("class_names", [1, 2, 3, 4]), ("aux_dim", "6"),
         ("aux_dim", 60), ("aux_dim", 10**12),
-        ("params", {**header["params"], "items_per_class": 10**6}),
+        ("params", {**header["params"], "window": 10**6}),
         ("logit_scale", "x"), ("paused", 1), ("settings", {"policy": "never"}),
         ("settings", {"x": 1}), ("settings", []), ("sources", {"a": 1}), ("monitor", {}), ("metadata", None),
         ("monitor", {**header["monitor"], "counts": {"answered": 10**9}}), ("format", 99), ("format", "1"),

@@ -6,105 +6,15 @@ import numpy as np
 import pytest
 
 from cosmic_tta import Cosmic, make_method
-from cosmic_tta.core.arrays import Array, as_float32, softmax, unit
+from cosmic_tta.core.arrays import Array, as_float32, class_probabilities, dots, softmax
 from cosmic_tta.core.errors import SnapshotError
+from cosmic_tta.evaluation.evaluator import run_evaluation
 from cosmic_tta.features.pack import FeaturePack
 from cosmic_tta.features.synthetic import superclass_pack
-from cosmic_tta.methods.components.class_cache import ClassCache
-from cosmic_tta.methods.components.prototypes import PrototypeConfig
-from cosmic_tta.methods.cosmic.fusion import BranchWeightLearner, CachePrediction, combine, cosine_without, fuse
+from cosmic_tta.methods.cosmic.fusion import AuxTrust, fuse
 from cosmic_tta.sessions.state_file import load, save
 
-
-def test_fixed_weights_learn_nothing_and_sum_the_branches(pack: FeaturePack) -> None:
-    method = make_method("cosmic@paper")
-    state = method.init(pack.task())
-    answers = [method.step(state, pack.sample(i)) for i in range(30)]
-    assert state.branch_weights is None
-    assert state.aux_class_sums is None
-    parts = answers[-1].parts
-    mixed = parts["zero_shot"] + parts["css"] + parts["afv"]
-    np.testing.assert_allclose(answers[-1].scores, mixed / mixed.sum(), atol=1e-6)
-
-
-def test_a_good_auxiliary_gets_weight_and_a_random_one_does_not() -> None:
-    pack = superclass_pack(3, images=600, views=1)
-    earned = {}
-    for kind in ("given", "random"):
-        variant = pack.with_aux(kind, 0)
-        state = Cosmic().init(variant.task())
-        Cosmic().steps(state, [variant.sample(i) for i in range(len(variant))])
-        assert state.branch_weights is not None
-        earned[kind] = state.branch_weights.weights().afv
-    assert earned["given"] > 1
-    assert earned["random"] < 0.2 * earned["given"]
-
-
-def show_images(learner: BranchWeightLearner, agree: float, informed: float, images: int, seed: int = 0) -> None:
-    """Show images whose cache answer agrees with the auxiliary space and with zero-shot with given probabilities."""
-    rng = np.random.default_rng(seed)
-    for _ in range(images):
-        truth = int(rng.integers(4))
-        evidence = rng.standard_normal(4) * 0.3
-        evidence[truth if rng.random() < informed else rng.integers(4)] += 1
-        zero_shot = np.full(4, 0.1, np.float32)
-        zero_shot[truth if rng.random() < agree else rng.integers(4)] = 0.7
-        cosine = np.zeros(4, np.float32)
-        cosine[truth] = 1
-        every = np.ones(4, bool)
-        learner.learn(zero_shot, evidence, CachePrediction(cosine, every, np.ones(4, np.float32), every))
-
-
-def test_the_auxiliary_weight_grows_with_how_well_it_predicts_the_cache() -> None:
-    earned = []
-    for informed in (0.0, 0.3, 0.6, 0.9):
-        learner = BranchWeightLearner.empty(4)
-        show_images(learner, 0.6, informed, 300)
-        earned.append(learner.weights().afv)
-    assert earned[0] < 0.3
-    assert earned == sorted(earned)
-
-
-def test_the_weight_of_the_cache_grows_with_its_disagreements() -> None:
-    shares = []
-    for agree in (1.0, 0.8, 0.4):
-        learner = BranchWeightLearner.empty(4)
-        show_images(learner, agree, 0.0, 300)
-        shares.append(learner.weights().css)
-    assert shares[0] == 0
-    assert shares == sorted(shares)
-    assert shares[-1] < 0.6
-
-
-def test_a_stream_that_repeats_itself_lowers_the_weights() -> None:
-    learner, every = BranchWeightLearner.empty(3), np.ones(3, bool)
-    for label in np.repeat([0, 1, 2], 60):
-        zero_shot = as_float32(0.05 + 0.85 * np.eye(3)[label])
-        learner.learn(zero_shot, None, CachePrediction(np.roll(zero_shot, 1), every, np.ones(3, np.float32), every))
-    assert learner.weights().css < 0.5 * learner.disagreements / learner.comparisons
-
-
-def test_empty_caches_do_not_change_zero_shot() -> None:
-    zero_shot: Array = as_float32([0.5, 0.3, 0.2])
-    every, weights = np.ones(3, bool), BranchWeightLearner.empty(3).weights()._replace(css=0.5)
-    for full, changed in ((0.0, False), (1.0, True)):
-        cache = CachePrediction(as_float32([0.1, 0.9, 0.1]), every, np.full(3, full, np.float32), every)
-        scores = combine(zero_shot, None, cache, weights, 100.0)
-        assert (int(scores.argmax()) == 1) is changed or np.abs(scores - zero_shot).max() > 0.1
-        assert np.allclose(scores, zero_shot, atol=1e-6) is not changed
-
-
-def test_learned_weights_are_saved_and_corrupted_ones_refused(pack: FeaturePack, tmp_path: Path) -> None:
-    method, state = Cosmic(), Cosmic().init(pack.task())
-    method.steps(state, [pack.sample(i) for i in range(20)])
-    save(tmp_path / "state", method, state)
-    again = load(tmp_path / "state", method, pack.task())
-    assert again.branch_weights is not None
-    assert state.branch_weights is not None
-    np.testing.assert_array_equal(again.branch_weights.precision, state.branch_weights.precision)
-    again.branch_weights.precision = -again.branch_weights.precision
-    with pytest.raises(SnapshotError, match="weights of the branches"):
-        again.branch_weights.validate()
+WHURS = ("whurs19-rn50", "whurs19-vitb32")
 
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.5, 2.0, 0.25), (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)])
@@ -121,14 +31,177 @@ def test_branches_are_added_up_by_their_weights(weights: tuple[float, float, flo
     assert fused.label == fused.scores.argmax()
 
 
-def test_a_prototype_without_one_sample_is_that_of_the_others() -> None:
-    rng = np.random.default_rng(1)
-    cache, prototypes = ClassCache.empty(2, 4, 8), PrototypeConfig("attention")
-    rows = unit(as_float32(rng.standard_normal((3, 8))))
-    for sample, row in enumerate(rows):
-        cache.try_insert(0, row, 0.1, sample)
-    weights = np.exp(-5.5 * (1 - rows[:2] @ rows[2]))
-    centre = weights @ rows[:2]
-    expected = centre @ rows[2] / np.linalg.norm(centre)
-    assert cosine_without(cache, prototypes, 0, 2, rows[2]) == pytest.approx(expected, abs=1e-5)
-    assert cosine_without(cache, prototypes, 1, 2, rows[2]) is None
+def test_fixed_weights_learn_nothing_and_sum_the_branches(pack: FeaturePack) -> None:
+    for spec, parameters in (("cosmic@paper", {}), ("cosmic", {"earned": False})):
+        method = make_method(spec, **parameters)
+        assert isinstance(method, Cosmic)
+        state = method.init(pack.task())
+        answers = [method.step(state, pack.sample(i)) for i in range(30)]
+        assert state.aux_trust is None
+        parts, weights = answers[-1].parts, method.weights
+        mixed = weights[0] * parts["zero_shot"] + weights[1] * parts["css"] + weights[2] * parts["afv"]
+        np.testing.assert_allclose(answers[-1].scores, mixed / mixed.sum(), atol=1e-6)
+
+
+def plain_trust(rows: list[tuple[Array, Array, Array]]) -> float:
+    """How much likelier than by chance the auxiliary space agrees with CLIP, relative to CLIP's own two branches.
+
+    Chance is two samples drawn independently of each other. Ten samples of full agreement come before the first.
+    """
+    beyond = possible = 10.0
+    if rows:
+        zero_shot, cache, aux = (np.array([row[part] for row in rows], np.float64) for part in range(3))
+        with_clip, within_clip = aux @ ((zero_shot + cache) / 2).T, zero_shot @ cache.T  # [n, n] of all pairs
+        beyond += float(np.trace(with_clip) - with_clip.mean() * len(rows))
+        possible += float(np.trace(within_clip) - within_clip.mean() * len(rows))
+    return min(max(beyond / max(possible, 1e-9), 0.0), 1.0)
+
+
+def draw_branches(informed: float, seed: int, number: int = 200) -> list[tuple[Array, Array, Array]]:
+    """Draw images whose auxiliary space names their class with a given probability, and any class otherwise."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(number):
+        truth = int(rng.integers(5))
+        named = truth if rng.random() < informed else int(rng.integers(5))
+        logits = rng.standard_normal((3, 5))
+        logits[:2, truth] += 3
+        logits[2, named] += 3
+        zero_shot, cache, aux = softmax(as_float32(logits))
+        rows.append((zero_shot, cache, aux))
+    return rows
+
+
+@pytest.mark.parametrize("informed", [0.0, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("number", [0, 1, 5, 200])
+def test_trust_is_the_agreement_beyond_chance(informed: float, number: int) -> None:
+    trust, rows = AuxTrust.empty(5), draw_branches(informed, 3, number)
+    for row in rows:
+        trust.learn(*row)
+    assert trust.number == number
+    assert trust.value() == pytest.approx(plain_trust(rows), abs=1e-4)
+    if number == 0:
+        assert trust.value() == 1
+
+
+def test_trust_grows_with_what_the_auxiliary_space_knows() -> None:
+    earned = []
+    for informed in (0.0, 0.3, 0.6, 1.0):
+        trust = AuxTrust.empty(5)
+        for row in draw_branches(informed, 1, 600):
+            trust.learn(*row)
+        earned.append(trust.value())
+    assert earned == sorted(earned)
+    assert earned[0] < 0.15
+    assert earned[-1] > 0.9
+
+
+def test_agreement_by_chance_earns_no_trust() -> None:
+    """In a stream of nearly one class, any two branches that name it agree."""
+    rng = np.random.default_rng(0)
+    usual, trust = as_float32([0.97, 0.01, 0.01, 0.01]), AuxTrust.empty(4)
+    for _ in range(2000):
+        truth = 0 if rng.random() < 0.8 else int(rng.integers(1, 4))
+        clip = np.full(4, 0.01, np.float32)
+        clip[truth] = 0.97
+        trust.learn(clip, clip, usual)
+    assert trust.aux_agreement / trust.clip_agreement > 0.7
+    assert trust.value() < 0.05
+
+
+def earned_trust(pack: FeaturePack, number: int) -> float:
+    method, state = Cosmic(), Cosmic().init(pack.task())
+    order = np.random.default_rng(0).permutation(len(pack))[:number]
+    method.steps(state, [pack.sample(int(index)) for index in order])
+    assert state.aux_trust is not None
+    return state.aux_trust.value()
+
+
+@pytest.mark.parametrize("name", WHURS)
+def test_a_good_auxiliary_is_trusted_after_two_hundred_images_and_a_useless_one_is_not(shared: Path, name: str) -> None:
+    pack = FeaturePack.open(shared / "packs" / name)
+    assert earned_trust(pack, 200) > 0.9
+    for useless in ("random", "shuffled"):
+        assert earned_trust(pack.with_aux(useless, 0), 200) < 0.15
+
+
+def test_a_random_auxiliary_of_a_generated_pack_is_not_trusted() -> None:
+    pack = superclass_pack(3, images=600, views=1)
+    assert earned_trust(pack, 600) > 0.5
+    assert earned_trust(pack.with_aux("random", 0), 600) < 0.05
+
+
+@pytest.mark.parametrize("name", WHURS)
+def test_a_useless_auxiliary_costs_little(shared: Path, name: str) -> None:
+    pack = FeaturePack.open(shared / "packs" / name)
+
+    def accuracy(aux: str) -> float:
+        runs = [run_evaluation(Cosmic(), pack, aux=aux, seed=seed, calibrate=False) for seed in range(3)]
+        return float(np.mean([run.report.metrics["acc1"] for run in runs]))
+
+    alone = accuracy("none")
+    for useless in ("random", "shuffled"):
+        assert accuracy(useless) >= alone - 0.005
+
+
+def test_the_trust_of_before_the_image_weighs_its_branch(pack: FeaturePack) -> None:
+    """The method learns from branches that have not seen the image; a plain replay of them gives the same scores."""
+    method = Cosmic()
+    state, rows = method.init(pack.task()), list[tuple[Array, Array, Array]]()
+    assert state.afv is not None
+    for index in range(len(pack)):
+        sample, centres = pack.sample(index), state.afv.memory.nodes
+        known = state.afv.memory.cache.count > 0
+        assert centres is not None
+        assert sample.aux is not None
+        before = centres.copy()
+        trust = plain_trust(rows)
+        prediction = method.step(state, sample)
+        parts = prediction.parts
+        mixed = parts["zero_shot"] + parts["css"] + 1.5 * trust * parts["afv"]
+        np.testing.assert_allclose(prediction.scores, mixed / mixed.sum(), atol=1e-4)
+        if np.count_nonzero(known) >= 2:
+            aux = np.zeros_like(parts["zero_shot"])
+            aux[known] = class_probabilities(dots(before, sample.aux[None])[0][known], state.task.logit_scale)
+            rows.append((parts["zero_shot"], parts["clip_cache"], aux))
+    assert state.aux_trust is not None
+    assert state.aux_trust.number == len(rows)
+    assert state.aux_trust.value() == pytest.approx(plain_trust(rows), abs=1e-4)
+
+
+def test_a_peek_teaches_no_trust(pack: FeaturePack) -> None:
+    method, state = Cosmic(), Cosmic().init(pack.task())
+    method.steps(state, [pack.sample(index) for index in range(20)])
+    assert state.aux_trust is not None
+    before = (state.aux_trust.number, state.aux_trust.value())
+    method.peek(state, pack.sample(20))
+    assert (state.aux_trust.number, state.aux_trust.value()) == before
+
+
+def test_trust_is_saved_and_a_corrupted_one_refused(pack: FeaturePack, tmp_path: Path) -> None:
+    method, state = Cosmic(), Cosmic().init(pack.task())
+    method.steps(state, [pack.sample(i) for i in range(20)])
+    save(tmp_path / "state", method, state)
+    again = load(tmp_path / "state", method, pack.task())
+    assert again.aux_trust is not None
+    assert state.aux_trust is not None
+    assert again.aux_trust.value() == state.aux_trust.value()
+    for name, bad in (("number", -1), ("clip_agreement", -0.5), ("aux_agreement", float("nan"))):
+        good = getattr(again.aux_trust, name)
+        setattr(again.aux_trust, name, bad)
+        with pytest.raises(SnapshotError, match="agreement of the branches"):
+            again.validate()
+        setattr(again.aux_trust, name, good)
+    again.validate()
+
+
+def test_trust_goes_with_its_classes() -> None:
+    trust = AuxTrust.empty(5)
+    for row in draw_branches(0.5, 2):
+        trust.learn(*row)
+    other = trust.remapped(np.array([4, 3, 2, 1, 0]))
+    assert other.value() == pytest.approx(trust.value(), abs=1e-5)
+    smaller = trust.remapped(np.array([0, -1, 2]))
+    np.testing.assert_array_equal(smaller.probabilities[:, [0, 2]], trust.probabilities[:, [0, 2]])
+    assert not smaller.probabilities[:, 1].any()
+    assert smaller.number == trust.number

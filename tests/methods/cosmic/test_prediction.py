@@ -12,13 +12,13 @@ from cosmic_tta.features.pack import FeaturePack
 
 
 def test_weights_fuse_the_branches(pack: FeaturePack) -> None:
-    run = run_evaluation(Cosmic(fusion="fixed", weights=(0.5, 2, 3)), pack, order="given")
+    run = run_evaluation(Cosmic(earned=False, weights=(0.5, 2, 3)), pack, order="given")
     mixed = 0.5 * run.parts["zero_shot"] + 2 * run.parts["css"] + 3 * run.parts["afv"]
     np.testing.assert_allclose(run.scores, mixed / mixed.sum(axis=1, keepdims=True), atol=1e-5)
 
 
 def test_where_nothing_weighs_zero_shot_answers(pack: FeaturePack) -> None:
-    method = Cosmic(fusion="fixed", weights=(0, 0, 1))
+    method = Cosmic(earned=False, weights=(0, 0, 1))
     state = method.init(pack.task())
     unlearned = method.peek(state, pack.sample(0))
     np.testing.assert_array_equal(unlearned.scores, unlearned.parts["zero_shot"])
