@@ -26,6 +26,7 @@ MAX_DOUBT = 0.5
 MAX_ODDS = 10.0
 CORRELATION_PRIOR = 5.0
 JUDGED_PRIOR = 20.0
+MIN_GAIN = 0.1
 SHARE_PRIOR = 3.0
 SHARE_WEIGHT = 1.75
 LABEL_NOISE = 1.3
@@ -216,9 +217,10 @@ class NaiveBayesMeans:
     def compare_mixes(self, log_evidence: Float, counts: Float, scores: Float) -> None:
         """Judge the recent mix and the class shares by how well they foresaw the sample."""
         says = np.exp(log_evidence - log_evidence.max())
-        expected = counts + min(1.0, JUDGED_PRIOR / len(counts))
+        expected = counts + JUDGED_PRIOR / len(counts)
         even, shares = says.mean(), (expected / expected.sum()) @ says
-        self.uneven_odds = min(max(self.uneven_odds + math.log(shares / even), -MAX_ODDS), MAX_ODDS)
+        gain = math.log(shares / even) - MIN_GAIN
+        self.uneven_odds = min(max(self.uneven_odds + gain, -MAX_ODDS), MAX_ODDS)
         uneven = 1 / (1 + math.exp(-self.uneven_odds))
         kappa = self.explained / self.compared
         recent = max(kappa, MIN_MIX) * (self.recent @ says)
