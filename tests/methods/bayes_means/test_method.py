@@ -37,6 +37,7 @@ def mean_metrics(
     return {name: float(np.mean([run[name] for run in runs])) for name in ("acc1", "ece", "gain", "zero_shot_acc1")}
 
 
+@pytest.mark.pathless
 @pytest.mark.parametrize(
     ("name", "aux", "floor"),
     [
@@ -53,11 +54,13 @@ def test_it_reaches_its_accuracy_on_shuffled_streams(shared: Path, name: str, au
         assert metrics["ece"] <= 0.03
 
 
+@pytest.mark.pathless
 @pytest.mark.parametrize(("name", "floor"), [("whurs19-rn50", 0.905), ("whurs19-vitb32", 0.918)])
 def test_it_gains_where_one_class_comes_after_the_other(shared: Path, name: str, floor: float) -> None:
     assert mean_metrics(FeaturePack.open(shared / "packs" / name), "class-sequential")["acc1"] >= floor
 
 
+@pytest.mark.pathless
 @pytest.mark.parametrize("name", WHURS)
 def test_it_gains_where_classes_are_uneven(shared: Path, name: str) -> None:
     pack = FeaturePack.open(shared / "packs" / name)
@@ -65,6 +68,7 @@ def test_it_gains_where_classes_are_uneven(shared: Path, name: str) -> None:
     assert mean_metrics(pack, "long-tailed")["gain"] >= 0.08
 
 
+@pytest.mark.pathless
 @pytest.mark.parametrize("useless", ["random", "shuffled"])
 @pytest.mark.parametrize("name", WHURS)
 def test_a_useless_auxiliary_costs_nothing(shared: Path, name: str, useless: str) -> None:
