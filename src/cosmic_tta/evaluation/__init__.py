@@ -1,4 +1,4 @@
-"""Evaluation: streams, metrics, plans, jobs, sweeps and benchmarks. The only package that reads labels.
+"""Evaluation: streams, metrics, plans, jobs, sweeps and benchmarks. Reads the labels of streams, after the answers.
 
 Imports `sessions`, `training`, `methods`, `features` and `core`. `reporting`, `distributed` and `cli` import it.
 
