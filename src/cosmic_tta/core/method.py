@@ -243,7 +243,7 @@ def _task_of_first(task: Task, sample: Sample) -> Task:
 
 def check_sample(state: State, sample: Sample) -> None:
     """Raise an InputError for a sample that does not fit the stream."""
-    check_widths(state.task, sample, first=state.aux_undecided)
+    check_widths(state.task, sample, first=state.seen == 0 and state.aux_undecided)
 
 
 def check_widths(task: Task, sample: Sample, *, first: bool, where: str = "") -> None:

@@ -60,14 +60,6 @@ class BayesMeans(Method[BayesMeansState]):
     In each feature space a class has a mean; all classes share a spread. The likelihoods of the spaces are multiplied,
     with zero-shot as the prior. Everything is learned from a window of the last samples.
 
-    Args:
-        sharpness: Effective dimensions of a space. A larger value gives the class means more weight.
-        window: Samples per class in the window, which holds at least 600.
-        rows_per_step: Samples of the window that a step relabels.
-        variance_prior: Shrinkage of each dimension's variance.
-        mean_prior: Shrinkage of the running mean.
-        temporal: Use the recent class mix when the stream is correlated.
-
     Examples:
         >>> from cosmic_tta.features.synthetic import superclass_pack
         >>> pack = superclass_pack(0, images=40, dim=16, aux_dim=8)
@@ -90,28 +82,15 @@ class BayesMeans(Method[BayesMeansState]):
     def _init(self, task: Task) -> BayesMeansState:
         classes, width = task.classes, task.dim + (task.aux_dim or 0)
         room = max(self.window * classes, MIN_WINDOW)
+        live, draft, reference = (ClassModel.empty(classes, width) for _ in range(3))
         return BayesMeansState(
-            task,
-            seen=0,
-            samples=np.zeros((room, width), np.float32),
-            prior=np.zeros((room, classes), np.float32),
-            label=np.zeros(room, np.int64),
-            confidence=np.zeros(room, np.float32),
-            slot=0,
-            held=0,
-            moments=np.zeros((2, width)),
-            zero_shot_sum=np.zeros(classes, np.float32),
-            live=ClassModel.empty(classes, width),
-            draft=ClassModel.empty(classes, width),
-            reference=ClassModel.empty(classes, width),
-            likelihood=LinearModel.empty(classes, width, 1 if task.aux_dim is None else 2),
-            sweep_pass=0,
-            cursor=0,
-            recent=np.full(classes, 1 / classes, np.float32),
-            explained=0.0,
-            compared=CORRELATION_PRIOR,
-            uneven_odds=0.0,
-        )
+            task, seen=0, samples=np.zeros((room, width), np.float32), prior=np.zeros((room, classes), np.float32),
+            label=np.zeros(room, np.int64), confidence=np.zeros(room, np.float32), slot=0, held=0,
+            moments=np.zeros((2, width)), zero_shot_sum=np.zeros(classes, np.float32), live=live, draft=draft,
+            reference=reference, likelihood=LinearModel.empty(classes, width, 1 if task.aux_dim is None else 2),
+            sweep_pass=0, cursor=0, recent=np.full(classes, 1 / classes, np.float32), explained=0.0,
+            compared=CORRELATION_PRIOR, uneven_odds=0.0,
+        )  # fmt: skip
 
     def _remap_classes(self, state: BayesMeansState, task: Task, class_map: Ints) -> BayesMeansState:
         return remap_classes(state, self._init(task), class_map)

@@ -42,14 +42,14 @@ class BayesMeansState(State):
         super().validate()
         room = len(self.samples)
         next_slot = self.slot == self.held % room if self.held < room else 0 <= self.slot < room
-        if not (0 <= self.held <= min(self.seen, room) and next_slot):
-            raise SnapshotError("the saved window of samples contradicts itself; the file is damaged.")
-        if not (0 <= self.sweep_pass < PASSES and 0 <= self.cursor <= self.held):
-            raise SnapshotError("the saved sweep cannot be under way; the file is damaged.")
-        if not (0 <= self.explained <= self.compared and self.compared > 0):
-            raise SnapshotError("the saved counts of explained samples are impossible; the file is damaged.")
-        if not ((self.label >= 0).all() and (self.label < self.task.classes).all()):
-            raise SnapshotError("the saved window has labels of no class; the file is damaged.")
+        for fits, problem in (
+            (0 <= self.held <= min(self.seen, room) and next_slot, "window of samples contradicts itself"),
+            (0 <= self.sweep_pass < PASSES and 0 <= self.cursor <= self.held, "sweep cannot be under way"),
+            (0 <= self.explained <= self.compared and self.compared > 0, "counts of explained samples are impossible"),
+            (((self.label >= 0) & (self.label < self.task.classes)).all(), "window has labels of no class"),
+        ):
+            if not fits:
+                raise SnapshotError(f"the saved {problem}; the file is damaged.")
 
 
 def remap_classes(state: BayesMeansState, remapped: BayesMeansState, class_map: Ints) -> BayesMeansState:
