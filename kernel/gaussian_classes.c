@@ -53,13 +53,6 @@ static float dot(const float *one, const float *other, ptrdiff_t width)
     return rest + (((total[0] + total[4]) + (total[2] + total[6])) + ((total[1] + total[5]) + (total[3] + total[7])));
 }
 
-static void make_unit(float *row, ptrdiff_t width)
-{
-    float length = sqrtf(dot(row, row, width));
-    if (length > 0)
-        for (ptrdiff_t d = 0; d < width; d++) row[d] /= length;
-}
-
 /* The spaces of a row of `width` numbers: one, or two of which the first has `dim`. */
 typedef struct {
     ptrdiff_t from, width;
@@ -76,9 +69,8 @@ static void standardize(const float *row, const float *centre, const float *scal
                         float *out)
 {
     for (int s = 0; s < count; s++) {
-        ptrdiff_t from = spaces[s].from, to = from + spaces[s].width;
-        for (ptrdiff_t d = from; d < to; d++) out[d] = (row[d] - centre[d]) * scale[d];
-        make_unit(out + from, to - from);
+        ptrdiff_t from = spaces[s].from;
+        gaussian_loops->standardize(row + from, centre + from, scale + from, spaces[s].width, out + from);
     }
 }
 
@@ -154,12 +146,8 @@ PyObject *kernel_gaussian_score(PyObject *self UNUSED, PyObject *arguments)
     for (int s = 0; s < count; s++) {
         ptrdiff_t from = spaces[s].from, wide = spaces[s].width;
         float *out = (float *)v[OUT].buf + s * classes;
-        for (ptrdiff_t d = 0; d < wide; d++) {
-            g[d] = (total[from + d] + x[from + d]) / weight;
-            centred[d] = x[from + d] - g[d];
-        }
-        make_unit(centred, wide);
-        float gg = dot(g, g, wide), ahead = dot(centred, g, wide);
+        for (ptrdiff_t d = 0; d < wide; d++) g[d] = (total[from + d] + x[from + d]) / weight;
+        float gg = dot(g, g, wide), ahead = gaussian_loops->centre(x + from, g, wide, centred);
         gaussian_loops->class_products(sums + from, classes, wide, width, centred, g, products);
         ((float *)v[RELIABILITY].buf)[s] = coefficients(soft_count, v[SQUARE].buf, products + classes,
                                                         products + 2 * classes, classes, gg, sharpness, level, slope);
@@ -250,12 +238,8 @@ PyObject *kernel_gaussian_relabel(PyObject *self UNUSED, PyObject *arguments)
         if (asked) memset(found, 0, (size_t)(rows * classes) * sizeof(float));
         for (int s = 0; asked && s < count; s++) {
             ptrdiff_t from = spaces[s].from, wide = spaces[s].width;
-            for (ptrdiff_t b = 0; b < rows; b++) {
-                float *row = centred + b * width + from;
-                for (ptrdiff_t d = 0; d < wide; d++) row[d] = x[b * width + from + d] - mean[from + d];
-                make_unit(row, wide);
-                along[b] = dot(row, mean + from, wide);
-            }
+            for (ptrdiff_t b = 0; b < rows; b++)
+                along[b] = gaussian_loops->centre(x + b * width + from, mean + from, wide, centred + b * width + from);
             gaussian_loops->add_log_likelihood(sums + from, classes, wide, width, centred + from, rows, along,
                                                level + s * classes, slope + s * classes, v[ASKED_COUNT].buf, found,
                                                rest);

@@ -22,6 +22,10 @@ typedef struct {
     /* out[0][k] = sums[k]·x, out[1][k] = sums[k]·g, out[2][k] = sums[k]·sums[k] */
     void (*class_products)(const float *sums, ptrdiff_t classes, ptrdiff_t width, ptrdiff_t stride, const float *x,
                            const float *g, float *out);
+    /* out = (row - centre)·scale at length one */
+    void (*standardize)(const float *row, const float *centre, const float *scale, ptrdiff_t width, float *out);
+    /* out = row - mean at length one; returns out·mean */
+    float (*centre)(const float *row, const float *mean, ptrdiff_t width, float *out);
 } GaussianLoops;
 
 /* The fastest ones for this processor. */

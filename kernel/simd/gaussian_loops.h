@@ -131,3 +131,24 @@ static void NAME(class_products)(const float *sums, ptrdiff_t classes, ptrdiff_t
         out[2 * classes + k] = NAME(total)(&s0, sums, sums, whole, width);
     }
 }
+
+static void NAME(make_unit)(float *row, ptrdiff_t width)
+{
+    float length = sqrtf(NAME(dot)(row, row, width));
+    if (!(length > 0)) return;
+    length = 1 / length;
+    for (ptrdiff_t d = 0; d < width; d++) row[d] *= length;
+}
+
+static void NAME(standardize)(const float *row, const float *centre, const float *scale, ptrdiff_t width, float *out)
+{
+    for (ptrdiff_t d = 0; d < width; d++) out[d] = (row[d] - centre[d]) * scale[d];
+    NAME(make_unit)(out, width);
+}
+
+static float NAME(centre)(const float *row, const float *mean, ptrdiff_t width, float *out)
+{
+    for (ptrdiff_t d = 0; d < width; d++) out[d] = row[d] - mean[d];
+    NAME(make_unit)(out, width);
+    return NAME(dot)(out, mean, width);
+}

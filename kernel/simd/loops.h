@@ -8,4 +8,5 @@
 static const SimdLoops NAME(simd) = {
     NAME(rows_by_queries), NAME(slots_by_query), NAME(tile_6x16), NAME(tile_1x64), NAME(square), NAME(mix),
     NAME(weigh), NAME(length), NAME(collect), NAME(second_order), NAME(order), NAME(cliques)};
-static const GaussianLoops NAME(gaussian_loops) = {NAME(add_outer), NAME(add_log_likelihood), NAME(class_products)};
+static const GaussianLoops NAME(gaussian_loops) = {
+    NAME(add_outer), NAME(add_log_likelihood), NAME(class_products), NAME(standardize), NAME(centre)};
