@@ -30,11 +30,11 @@ build
 check tools/compare_cliques.py --graphs "${GRAPHS:-10000}"
 cosmic=tests/methods/cosmic
 check -m pytest -q -p no:cacheprovider -p no:xdist tests/core/test_kernel.py \
-    tests/methods/components/test_class_statistics.py tests/methods/components/test_prototypes.py \
+    tests/methods/components/test_gaussian_classes.py tests/methods/components/test_prototypes.py \
     $cosmic/graph $cosmic/test_fused_step.py $cosmic/test_feature_space.py $cosmic/test_graph_nodes.py \
     $cosmic/test_lookahead.py
 # The loops as other processors and compilers have them.
 build -DPLAIN_C
 check tools/compare_cliques.py --graphs 1000 --seed 1
 check -m pytest -q -p no:cacheprovider -p no:xdist tests/core/test_kernel.py \
-    tests/methods/components/test_class_statistics.py $cosmic/test_fused_step.py $cosmic/test_lookahead.py
+    tests/methods/components/test_gaussian_classes.py $cosmic/test_fused_step.py $cosmic/test_lookahead.py
