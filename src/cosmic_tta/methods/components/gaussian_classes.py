@@ -9,7 +9,7 @@ The reliability ρ is the mean cosine of two samples of one class. With soft cou
     a = ρ / (n·ρ + 1 - ρ),   u = 1 - ρ + ρ·(1 - ρ) / (n·ρ + 1 - ρ)
     log-likelihood = -sharpness/2 · [log u + (1 - 2a·x̃·c + a²·|c|²) / u]
 
-A class without samples has a = ρ·0 and u = 1: a novel class, as wide as all classes together.
+A class without samples has c = 0 and u = 1: a novel class, as wide as all classes together.
 Compiled twin of `score` and `relabel`: `kernel/gaussian_classes.c`.
 """
 
