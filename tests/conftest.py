@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from cosmic_tta import METHODS
 from cosmic_tta.features.pack import FeaturePack
 from cosmic_tta.features.synthetic import superclass_pack
 from tests.support.paths import SHARED
@@ -32,6 +33,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(PATHLESS):
             item.add_marker(pytest.mark.pathless)
+
+
+@pytest.fixture(autouse=True)
+def registered_methods() -> Iterator[None]:
+    """Remove the methods that a test registers, so that no later test meets them."""
+    before = set(METHODS)
+    yield
+    for name in set(METHODS) - before:
+        METHODS.remove(name)
 
 
 @pytest.fixture(scope="session")

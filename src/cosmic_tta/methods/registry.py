@@ -49,10 +49,14 @@ class Registry(Mapping[str, type[T]]):
         """Return the names that a source registered."""
         return [name for name, other in self._sources.items() if other == source]
 
+    def remove(self, name: str) -> None:
+        """Remove a class."""
+        del self._classes[name], self._sources[name]
+
     def remove_from(self, source: str) -> None:
         """Remove what a source registered."""
         for name in self.names_from(source):
-            del self._classes[name], self._sources[name]
+            self.remove(name)
 
     def __getitem__(self, name: str) -> type[T]:
         if name not in self._classes:
