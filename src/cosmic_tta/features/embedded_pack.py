@@ -1,4 +1,4 @@
-"""A pack of the embedded photographs under a shift, encoded by the embedded encoders."""
+"""A pack of the embedded photographs, with or without a shift, encoded by the embedded encoders."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ BATCH = 100
 Watch = Callable[[int, int, str], None]
 
 
-def shifted_pack(shift: Corruption, images: int, watch: Watch = lambda *_: None) -> FeaturePack:
-    """Encode embedded photographs under a shift.
+def shifted_pack(shift: Corruption | None, images: int, watch: Watch = lambda *_: None) -> FeaturePack:
+    """Encode embedded photographs.
 
     Args:
-        shift: Corrupts each photograph.
+        shift: Corrupts each photograph; None leaves them as they are.
         images: How many photographs, from the first one on.
         watch: Called with images done, images in all, and an empty string.
 
@@ -37,12 +37,13 @@ def shifted_pack(shift: Corruption, images: int, watch: Watch = lambda *_: None)
     clip, aux = make_clip("mini:clip"), make_encoder("mini:dino", kind="image")
     items, clip_rows, aux_rows = dataset.items[:images], [], []
     for start in range(0, images, BATCH):
-        shifted = [shift(open_image(item.read()), item.key) for item in items[start : start + BATCH]]
+        images_read = ((open_image(item.read()), item.key) for item in items[start : start + BATCH])
+        shifted = [shift(image, key) if shift else image for image, key in images_read]
         clip_rows.append(clip.encode(np.stack([clip.preprocessing.pixels(image) for image in shifted])))
         aux_rows.append(aux.encode(np.stack([aux.preprocessing.pixels(image) for image in shifted])))
         watch(start + len(shifted), images, "")
     return FeaturePack(
-        name=f"{dataset.name}, {shift}",
+        name=f"{dataset.name}, {shift}" if shift else dataset.name,
         class_names=dataset.class_names,
         clip=np.concatenate(clip_rows)[:, None],
         text=text_features(clip, class_sentences(dataset.class_names, dataset.templates)),
@@ -53,5 +54,5 @@ def shifted_pack(shift: Corruption, images: int, watch: Watch = lambda *_: None)
         aux_model=aux.name,
         source=dataset.source,
         keys=tuple(item.key for item in items),
-        provenance=shift_record(shift),
+        provenance=shift_record(shift) if shift else {},
     )
