@@ -31,6 +31,7 @@ from cosmic_tta.core.types import Prediction, Sample, Task
 from cosmic_tta.methods.bayes_means.state import PASSES, BayesMeansState, remap_classes
 from cosmic_tta.methods.components import gaussian_classes as gaussian
 from cosmic_tta.methods.components.gaussian_classes import ClassModel, GaussianParameters, LinearModel
+from cosmic_tta.methods.components.sample_window import RECENT, SampleWindow
 from cosmic_tta.methods.registry import register_method
 
 TRUST_PER_PASS = (0.0, 0.5, 1.0)  # weight of the class means in a sweep; the first pass is zero-shot alone
@@ -48,7 +49,7 @@ JUDGED_PRIOR = 20.0  # samples in all that make the window's shares even when th
 MIN_GAIN = 0.1  # nats per sample by which the window's shares must foresee classes better than even shares do
 MAX_ODDS = 10.0  # bounds the log-odds of uneven shares, so that a stream that changes is noticed in time
 SHARE_PRIOR = 3.0  # samples that every class has beforehand
-SHARE_WEIGHT = 1.75  # exponent of the class shares: see `_bias`
+SHARE_WEIGHT = 1.75  # exponent of the class shares: see `_prior_offset`
 
 
 @register_method
@@ -84,12 +85,10 @@ class BayesMeans(Method[BayesMeansState]):
         room = max(self.window * classes, MIN_WINDOW)
         live, draft, reference = (ClassModel.empty(classes, width) for _ in range(3))
         return BayesMeansState(
-            task, seen=0, samples=np.zeros((room, width), np.float32), prior=np.zeros((room, classes), np.float32),
-            label=np.zeros(room, np.int64), confidence=np.zeros(room, np.float32), slot=0, held=0,
-            moments=np.zeros((2, width)), zero_shot_sum=np.zeros(classes, np.float32), live=live, draft=draft,
-            reference=reference, likelihood=LinearModel.empty(classes, width, 1 if task.aux_dim is None else 2),
-            sweep_pass=0, cursor=0, recent=np.full(classes, 1 / classes, np.float32), explained=0.0,
-            compared=CORRELATION_PRIOR, uneven_odds=0.0,
+            task, seen=0, window=SampleWindow.empty(room, width, classes), live=live, draft=draft, reference=reference,
+            likelihood=LinearModel.empty(classes, width, 1 if task.aux_dim is None else 2), sweep_pass=0, cursor=0,
+            zero_shot_sum=np.zeros(classes, np.float32), recent=np.full(classes, 1 / classes, np.float32),
+            explained=0.0, compared=CORRELATION_PRIOR, uneven_odds=0.0,
         )  # fmt: skip
 
     def _remap_classes(self, state: BayesMeansState, task: Task, class_map: Ints) -> BayesMeansState:
@@ -97,24 +96,26 @@ class BayesMeans(Method[BayesMeansState]):
 
     def memories(self, state: BayesMeansState) -> tuple[FeatureMemory, ...]:
         """Return the window per feature space."""
-        task, held = state.task, state.held
-        parts = {"clip": state.samples[:held, : task.dim]}
-        if task.aux_dim is not None:
-            parts["aux"] = state.samples[:held, task.dim :]
-        room = max(1, len(state.samples) // task.classes)
-        return tuple(FeatureMemory(name, rows, state.label[:held], None, room) for name, rows in parts.items())
+        task, window = state.task, state.window
+        rows, labels = window.samples[: window.held], window.label[: window.held]
+        names = ("clip", "aux")[: 1 if task.aux_dim is None else 2]
+        spaces = gaussian.spaces(task.dim, rows.shape[1])
+        room = max(1, state.room // task.classes)
+        return tuple(
+            FeatureMemory(name, rows[:, space], labels, None, room) for name, space in zip(names, spaces, strict=True)
+        )
 
     def _predict(self, state: BayesMeansState, sample: Sample, *, learn: bool) -> Prediction:
         task = state.task
         row = sample.clip[0] if sample.aux is None else np.concatenate((sample.clip[0], sample.aux))  # [W]
         zero_shot = softmax(np.float32(task.logit_scale) * dots(task.unit_text, sample.clip[:1])[0])  # [K]
         log_zero_shot = np.log(zero_shot + np.float32(1e-30))
-        zero_shot_sum = state.zero_shot_sum * np.float32(1 - 1 / len(state.samples)) + zero_shot
+        zero_shot_sum = state.zero_shot_sum * np.float32(1 - 1 / state.room) + zero_shot
 
         # The prior: zero-shot, the recent mix and the class shares.
         kappa, level = self._correlation(state)
         prior = log_zero_shot + _recent_prior(state.recent, kappa)
-        bias = _bias(zero_shot_sum, state.live.soft_count, state.uneven_odds, level)
+        bias = _prior_offset(zero_shot_sum, state.live.soft_count, state.uneven_odds, level)
 
         # The likelihood: the class means of each space.
         found, x, reliability = gaussian.score(state.live, row, self._parameters(task))  # [S, K], [W], [S]
@@ -131,6 +132,8 @@ class BayesMeans(Method[BayesMeansState]):
             self._learn_class_mix(state, log_zero_shot - np.log(zero_shot_sum + 1) + means, scores)
             state.zero_shot_sum = zero_shot_sum
             self._learn(state, row, x, prior, scores, label)
+            if kappa <= CORRELATION_ONSET and state.window.has_changed(gaussian.spaces(task.dim, len(row))):
+                self._forget(state)
             self._relabel(state, level)
         return Prediction(scores, parts, why)
 
@@ -154,56 +157,52 @@ class BayesMeans(Method[BayesMeansState]):
         kappa = state.explained / state.compared
         recent = max(kappa, MIN_MIX_WEIGHT) * float(state.recent @ evidence)
         overall = max(1 - kappa, MIN_MIX_WEIGHT) * float(uneven * shares + (1 - uneven) * even)
-        decay = 1 - 1 / len(state.samples)
+        decay = 1 - 1 / state.room
         state.explained = decay * state.explained + recent / (recent + overall)
         state.compared = decay * state.compared + 1
         state.recent = (1 - np.float32(RECENT_SHARE)) * state.recent + np.float32(RECENT_SHARE) * scores
 
     def _learn(self, state: BayesMeansState, row: Array, x: Array, prior: Array, scores: Array, label: int) -> None:
         """Put a sample into the window and into the models."""
-        slot, full = state.slot, state.held == len(state.samples)
-        exact = row.astype(np.float64)
-        state.moments[0] += exact
-        state.moments[1] += exact * exact
-        if full:
-            old = state.samples[slot].astype(np.float64)
-            state.moments[0] -= old
-            state.moments[1] -= old * old
-        state.samples[slot], state.prior[slot] = row, prior
-        state.label[slot], state.confidence[slot] = label, scores[label]
-        state.held += not full
-        state.slot = (slot + 1) % len(state.samples)
+        slot, full = state.window.slot, state.window.held == state.room
+        state.window.add(row, prior, label, scores[label])
         state.live.add(scores[None], x[None])
         if full and slot < state.cursor:  # the pass has been here; otherwise it still comes
             state.draft.add(scores[None], state.draft.standardize(row[None], state.task.dim))
+
+    def _forget(self, state: BayesMeansState) -> None:
+        """Keep the newest samples alone, after a sudden change. A sweep over them takes a few steps."""
+        state.window.refill(*state.window.take(state.window.newest(RECENT)))
+        state.zero_shot_sum = softmax(state.window.prior[:RECENT]).sum(axis=0)
+        state.sweep_pass = state.cursor = 0
 
     def _relabel(self, state: BayesMeansState, level: float) -> None:
         """Go on with the sweep by so many samples."""
         if state.seen + 1 < FIRST_SWEEP:
             return
-        parameters = self._parameters(state.task)
+        parameters, window = self._parameters(state.task), state.window
         left = self.rows_per_step
         while left > 0:
             first = state.sweep_pass == 0
             if state.cursor == 0:
                 if first:
-                    state.draft.fit(state.moments, state.held, parameters)
+                    state.draft.fit(window.moments, window.held, parameters)
                 state.draft.clear()
-            rows = slice(state.cursor, min(state.cursor + left, state.held))
+            rows = slice(state.cursor, min(state.cursor + left, window.held))
             counts = state.zero_shot_sum if first else state.reference.soft_count
-            bias = _bias(state.zero_shot_sum, counts, state.uneven_odds, level)
+            bias = _prior_offset(state.zero_shot_sum, counts, state.uneven_odds, level)
             reference = None if first else (state.reference, state.likelihood)
             doubt = MAX_DOUBT * level
             trust = TRUST_PER_PASS[state.sweep_pass] * (1 - doubt)
             labels = gaussian.relabel(
-                state.samples[rows], state.prior[rows] - bias, reference, trust, doubt, state.draft,
+                window.samples[rows], window.prior[rows] - bias, reference, trust, doubt, state.draft,
                 parameters,
             )  # fmt: skip
             left -= rows.stop - rows.start
             state.cursor = rows.stop
             if state.sweep_pass == PASSES - 1:
-                state.label[rows], state.confidence[rows] = labels.argmax(axis=1), labels.max(axis=1)
-            if state.cursor == state.held:
+                window.label[rows], window.confidence[rows] = labels.argmax(axis=1), labels.max(axis=1)
+            if state.cursor == window.held:
                 self._end_pass(state, parameters)
                 if state.sweep_pass == 0:
                     return
@@ -223,10 +222,8 @@ class BayesMeans(Method[BayesMeansState]):
         self, state: BayesMeansState, row: Array, label: int, reliability: dict[str, float], bias: Array
     ) -> Callable[[], Explanation]:
         # The state goes on changing: what the explanation needs of it is copied now.
-        own = np.flatnonzero(state.label[: state.held] == label)
-        own = own[np.argsort(-state.confidence[own], kind="stable")[:VOTES]]
-        weights = state.confidence[own] * (state.samples[own, : state.task.dim] @ row[: state.task.dim])
-        position = state.seen - 1 - (state.slot - 1 - own) % len(state.samples)
+        ago, weights = state.window.supporters(label, row[: state.task.dim], VOTES)
+        position = state.seen - 1 - ago
         counts = state.live.soft_count.copy()
         return partial(_explain, state.task.class_names, label, position, weights, reliability, counts, bias)
 
@@ -239,7 +236,7 @@ def _recent_prior(recent: Array, kappa: float) -> Array:
     return as_float32(np.log(len(recent) * share * recent + (1 - share)))
 
 
-def _bias(zero_shot_sum: Array, soft_count: Array, uneven_odds: float, level: float) -> Array:
+def _prior_offset(zero_shot_sum: Array, soft_count: Array, uneven_odds: float, level: float) -> Array:
     """Return log q - 1.75·log π, [K], less of it in a correlated stream.
 
     Where the classes are uneven, q is zero-shot's preference times π. So log π counts twice: once in the preference
