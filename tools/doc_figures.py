@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "methods" / "figures"
-WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 156, 56, 44, 22, 12
+WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 156, 56, 28, 22, 12
+FONT, LINE, TIP = 16, 21.5, 1.9  # TIP: between an arrow's tip and its box
 COLOURS = {  # fill and border; the text is dark on all of them, in a light page and in a dark one
     "input": ("#dbeafe", "#3b82f6"),
     "compute": ("#f1f5f9", "#64748b"),
@@ -180,12 +181,12 @@ BAYES_MEANS = Figure(
     "bayes_means: zero-shot prior times the likelihood of each space; soft labels update class sums",
     {
         "image": box("input", 0, 1, "CLIP feature|auxiliary feature"),
-        "zero": box("compute", 1, 0, "zero-shot prior|minus bias"),
+        "zero": box("compute", 1, 0, "zero-shot prior|+ class shares"),
         "standard": box("compute", 1, 1, "standardise|per space"),
         "like": box("compute", 2, 1, "log-likelihood ℓ|under each class"),
         "scores": box("output", 3, 0.5, "softmax|scores = soft label"),
-        "sums": box("memory", 3, 2, "class sums, counts|16 kept per class"),
-        "sweep": box("compute", 4, 2, "sweeps relabel|kept samples"),
+        "sums": box("memory", 3, 2, "class sums, counts|over the window"),
+        "sweep": box("compute", 4, 2, "sweeps relabel|the window"),
     },
     "image>zero image>standard standard>like zero>scores like>scores scores>sums sums>like sums>sweep sweep>sums",
 )
@@ -198,7 +199,7 @@ FIGURES = {
 def path(a: Box, b: Box) -> str:
     """Return an arrow's path: from right to left where b stands further right, else between top and bottom."""
     if b.column > a.column:
-        x0, y0, x1, y1 = a.left + WIDTH, a.top + HEIGHT / 2, b.left - 3, b.top + HEIGHT / 2
+        x0, y0, x1, y1 = a.left + WIDTH, a.top + HEIGHT / 2, b.left - TIP, b.top + HEIGHT / 2
         bend = (x1 - x0) / 2
         return f"M{x0:g} {y0:g} C{x0 + bend:g} {y0:g} {x1 - bend:g} {y1:g} {x1:g} {y1:g}"
     if b.column == a.column:
@@ -216,7 +217,7 @@ def svg(figure: Figure) -> str:
     height = max(one.top for one in figure.boxes.values()) + HEIGHT + MARGIN + 12
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" '
-        f'font-family="system-ui, sans-serif" font-size="14" text-anchor="middle">',
+        f'font-family="system-ui, sans-serif" font-size="{FONT}" text-anchor="middle">',
         f"<title>{escape(figure.title)}</title>",
         f'<defs><marker id="tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         f'<path d="M0 0 L8 4 L0 8 z" fill="{ARROW}"/></marker></defs>',
@@ -234,7 +235,7 @@ def svg(figure: Figure) -> str:
         )
         rows = one.text.split("|")
         for number, row in enumerate(rows):
-            y = one.top + HEIGHT / 2 + 5 + (number - (len(rows) - 1) / 2) * 19
+            y = one.top + HEIGHT / 2 + 6 + (number - (len(rows) - 1) / 2) * LINE
             lines.append(f'<text x="{one.left + WIDTH / 2:g}" y="{y:g}" fill="#0f172a">{escape(row)}</text>')
     return "\n".join([*lines, "</svg>", ""])
 

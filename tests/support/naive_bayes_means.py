@@ -30,6 +30,8 @@ MIN_GAIN = 0.1
 SHARE_PRIOR = 3.0
 SHARE_WEIGHT = 1.75
 LABEL_NOISE = 1.3
+RECENT = 50
+CHANGE = 4.0
 
 
 @dataclass(frozen=True)
@@ -156,11 +158,13 @@ class NaiveBayesMeans:
     explained: float = 0.0
     compared: float = CORRELATION_PRIOR
     uneven_odds: float = 0.0
+    changes: int = 0
 
     def __post_init__(self) -> None:
         classes = len(self.text)
         self.zero_shot_sum, self.recent = np.zeros(classes), np.full(classes, 1 / classes)
         self.text = np.array([unit(row) for row in self.text])
+        self.recent_mean = [np.zeros(width) for width in self.widths]
         self.live_scale = self.draft_scale = Standardisation(
             [np.zeros(width) for width in self.widths], [np.ones(width) for width in self.widths]
         )
@@ -196,6 +200,8 @@ class NaiveBayesMeans:
         self.compare_mixes(log_zero_shot - np.log(zero_shot_sum + 1) + evidence, counts, scores)
         self.zero_shot_sum = zero_shot_sum
         self.keep(Held(spaces, prior), Labelled(x, scores))
+        if kappa <= ONSET and self.has_changed():
+            self.forget()
         if self.seen + 1 >= FIRST_SWEEP:
             self.sweep(level)
         self.seen += 1
@@ -240,6 +246,28 @@ class NaiveBayesMeans:
             if self.slot < self.cursor:  # the pass under way would miss it
                 self.draft.append(Labelled(self.draft_scale(held.spaces), labelled.label))
         self.slot = (self.slot + 1) % self.settings.room
+        rate = 1 / min(len(self.window), RECENT)
+        self.recent_mean = [m + rate * (row - m) for m, row in zip(self.recent_mean, held.spaces, strict=True)]
+
+    def has_changed(self) -> bool:
+        """Compare the squared distance of the recent mean from the window's mean with the one that chance makes."""
+        if len(self.window) < 3 * RECENT:
+            return False
+        ratios = []
+        for rows, recent in zip(
+            zip(*(held.spaces for held in self.window), strict=True), self.recent_mean, strict=True
+        ):
+            by_chance = np.var(rows, axis=0).sum() / (2 * RECENT - 1)
+            ratios.append(((recent - np.mean(rows, axis=0)) ** 2).sum() / by_chance)
+        return float(np.mean(ratios)) > CHANGE
+
+    def forget(self) -> None:
+        """Keep the last few samples and begin a sweep over them."""
+        ring = self.window[self.slot :] + self.window[: self.slot]
+        self.window, self.slot = ring[-RECENT:], RECENT % self.settings.room
+        self.zero_shot_sum = np.sum([softmax(held.prior) for held in self.window], axis=0)
+        self.sweep_pass = self.cursor = 0
+        self.changes += 1
 
     def sweep(self, level: float) -> None:
         """Relabel some samples of the window, one after the other; a step ends with its sweep."""

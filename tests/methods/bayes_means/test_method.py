@@ -197,8 +197,13 @@ def test_why_tells_reliability_counts_bias_and_the_samples_that_weigh_most(
     method = BayesMeans(window=2)
     state = method.init(pack.task())
     for number in range(len(pack)):
-        counts, label_of = state.live.soft_count.copy(), state.label.copy()
-        confidence, rows, held, slot = state.confidence.copy(), state.samples.copy(), state.held, state.slot
+        counts, label_of = state.live.soft_count.copy(), state.window.label.copy()
+        confidence, rows, held, slot = (
+            state.window.confidence.copy(),
+            state.window.samples.copy(),
+            state.window.held,
+            state.window.slot,
+        )
         prediction = method.step(state, pack.sample(number))
         method.peek(state, pack.sample(0))
         why = prediction.why

@@ -31,7 +31,7 @@ from cosmic_tta.core.types import Prediction, Sample, Task
 from cosmic_tta.methods.bayes_means.state import PASSES, BayesMeansState, remap_classes
 from cosmic_tta.methods.components import gaussian_classes as gaussian
 from cosmic_tta.methods.components.gaussian_classes import ClassModel, GaussianParameters, LinearModel
-from cosmic_tta.methods.components.sample_window import RECENT, SampleWindow
+from cosmic_tta.methods.components.sample_window import SampleWindow
 from cosmic_tta.methods.registry import register_method
 
 TRUST_PER_PASS = (0.0, 0.5, 1.0)  # weight of the class means in a sweep; the first pass is zero-shot alone
@@ -171,9 +171,9 @@ class BayesMeans(Method[BayesMeansState]):
             state.draft.add(scores[None], state.draft.standardize(row[None], state.task.dim))
 
     def _forget(self, state: BayesMeansState) -> None:
-        """Keep the newest samples alone, after a sudden change. A sweep over them takes a few steps."""
-        state.window.refill(*state.window.take(state.window.newest(RECENT)))
-        state.zero_shot_sum = softmax(state.window.prior[:RECENT]).sum(axis=0)
+        """Keep the last few samples alone, after a sudden change. A sweep over them takes a few steps."""
+        state.window.drop_old()
+        state.zero_shot_sum = softmax(state.window.prior[: state.window.held]).sum(axis=0)
         state.sweep_pass = state.cursor = 0
 
     def _relabel(self, state: BayesMeansState, level: float) -> None:

@@ -77,7 +77,8 @@ def remap_classes(state: BayesMeansState, remapped: BayesMeansState, class_map: 
     remapped.seen, remapped.live = state.seen, state.live.remapped(class_map)
     remapped.zero_shot_sum = take_classes(state.zero_shot_sum, class_map)
     remapped.zero_shot_sum[~kept] = softmax(now[: window.held]).sum(axis=0)[~kept]
-    remapped.recent = take_classes(state.recent, class_map)
+    recent = take_classes(state.recent, class_map)
+    remapped.recent = recent + (state.recent.sum() - recent.sum()) / len(recent)  # what was of removed classes
     remapped.explained, remapped.compared = state.explained, state.compared
     remapped.uneven_odds = state.uneven_odds
     return remapped

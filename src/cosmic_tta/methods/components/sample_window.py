@@ -81,6 +81,10 @@ class SampleWindow:
         exact = samples.astype(np.float64)
         self.moments[:] = exact.sum(axis=0), (exact * exact).sum(axis=0)
 
+    def drop_old(self) -> None:
+        """Hold the last few samples alone."""
+        self.refill(*self.take(self.newest(min(self.held, RECENT))))
+
     def has_changed(self, spaces: tuple[slice, ...]) -> bool:
         """Tell whether the last few samples lie elsewhere than the window, as after a change of camera.
 
