@@ -72,10 +72,10 @@ def test_a_snapshot_holds_no_code_and_is_checked_array_by_array(tmp_path: Path) 
         with pytest.raises((SnapshotError, SessionError)):
             Session.import_(tmp_path / "corrupted", tmp_path / "t", "x")
     for name, array in (
-        ("state.prior", arrays["state.prior"][:-1]),
-        ("state.prior", arrays["state.prior"].astype(np.float64)),
+        ("state.window.prior", arrays["state.window.prior"][:-1]),
+        ("state.window.prior", arrays["state.window.prior"].astype(np.float64)),
         ("state.live.soft_count", np.full_like(arrays["state.live.soft_count"], np.nan)),
-        ("state.held", np.asarray(31)),
+        ("state.window.held", np.asarray(31)),
         ("state.extra", np.zeros(1, np.float32)),
         ("task.text", arrays["task.text"] * 2),
         ("task.other", np.zeros(1, np.float32)),
@@ -85,7 +85,7 @@ def test_a_snapshot_holds_no_code_and_is_checked_array_by_array(tmp_path: Path) 
         written(header, {**arrays, name: array})
         with pytest.raises((SnapshotError, SessionError)):
             Session.import_(tmp_path / "corrupted", tmp_path / "t", "x")
-    written(header, {name: array for name, array in arrays.items() if name != "state.label"})
+    written(header, {name: array for name, array in arrays.items() if name != "state.window.label"})
     with pytest.raises(SnapshotError, match="holds the arrays"):
         Session.import_(tmp_path / "corrupted", tmp_path / "t", "x")
     (tmp_path / "corrupted").write_bytes(b"\x80\x04pickle")

@@ -129,7 +129,7 @@ def test_samples_without_any_spread_do_not_divide_by_zero() -> None:
 def test_the_old_ones_are_dropped(number: int) -> None:
     samples = rows(number)
     window = window_of(samples)
-    window.drop_old()
+    window.keep_recent()
     held = min(number, RECENT)
     assert (window.held, window.slot) == (held, held)
     np.testing.assert_array_equal(window.samples[:held], samples[-held:])

@@ -172,7 +172,7 @@ class BayesMeans(Method[BayesMeansState]):
 
     def _forget(self, state: BayesMeansState) -> None:
         """Keep the last few samples alone, after a sudden change. A sweep over them takes a few steps."""
-        state.window.drop_old()
+        state.window.keep_recent()
         state.zero_shot_sum = softmax(state.window.prior[: state.window.held]).sum(axis=0)
         state.sweep_pass = state.cursor = 0
 

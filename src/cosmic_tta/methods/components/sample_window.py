@@ -81,7 +81,7 @@ class SampleWindow:
         exact = samples.astype(np.float64)
         self.moments[:] = exact.sum(axis=0), (exact * exact).sum(axis=0)
 
-    def drop_old(self) -> None:
+    def keep_recent(self) -> None:
         """Hold the last few samples alone."""
         self.refill(*self.take(self.newest(min(self.held, RECENT))))
 
