@@ -8,35 +8,6 @@
 
 static ptrdiff_t block(Py_ssize_t from, Py_ssize_t number) { return number - from < BATCH ? number - from : BATCH; }
 
-/* add_outer(sums [K, D], labels [B, K], rows [B, D]): sums += labels.T @ rows, in place */
-PyObject *kernel_add_outer(PyObject *self UNUSED, PyObject *arguments)
-{
-    static const ArraySpec specs[] = {{"sums", FLOAT32, 2, 1}, {"labels", FLOAT32, 2, 0}, {"rows", FLOAT32, 2, 0}};
-    PyObject *objects[3], *result = NULL;
-    Py_buffer views[3];
-    if (!PyArg_ParseTuple(arguments, "OOO:add_outer", &objects[0], &objects[1], &objects[2])) return NULL;
-    if (take_arrays(objects, views, specs, 3) < 0) return NULL;
-    Py_ssize_t classes = views[0].shape[0], width = views[0].shape[1], number = views[1].shape[0];
-    float *sums = views[0].buf, *workspace = NULL;
-    const float *labels = views[1].buf, *rows = views[2].buf;
-    const Extent extents[] = {{1, 1, classes}, {2, 0, number}, {2, 1, width}, {-1, 0, 0}};
-    if (check_extents(views, specs, extents) < 0) goto done;
-    if (number > 1 && !(workspace = PyMem_New(float, BATCH * (width ? width : 1)))) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t at = 0; at < number; at += BATCH)
-        gaussian_loops->add_outer(sums, classes, width, labels + at * classes, rows + at * width, block(at, number),
-                                    workspace);
-    Py_END_ALLOW_THREADS
-    result = Py_NewRef(Py_None);
-done:
-    PyMem_Free(workspace);
-    release_arrays(views, 3);
-    return result;
-}
-
 #define MIN_RELIABILITY 0.01
 #define MAX_RELIABILITY 0.9
 #define LABEL_NOISE 1.3
@@ -107,22 +78,21 @@ static int check_dim(Py_ssize_t dim, Py_ssize_t width, Py_ssize_t classes)
 }
 
 /* gaussian_score(row [W], centre [W], scale [W], sums [K, W], total [W], soft_count [K], square [K], number, dim,
-   sharpness, mean_prior, out [S, K], x [W], reliability [S]): the log-likelihoods of a sample, the sample
-   standardised, and the reliabilities */
+   sharpness, mean_prior, out [S, K], reliability [S]): the log-likelihoods of a sample, and the reliabilities */
 PyObject *kernel_gaussian_score(PyObject *self UNUSED, PyObject *arguments)
 {
     static const ArraySpec specs[] = {
         {"row", FLOAT32, 1, 0}, {"centre", FLOAT32, 1, 0}, {"scale", FLOAT32, 1, 0}, {"sums", FLOAT32, 2, 0},
         {"total", FLOAT32, 1, 0}, {"soft_count", FLOAT32, 1, 0}, {"square", FLOAT32, 1, 0}, {"out", FLOAT32, 2, 1},
-        {"x", FLOAT32, 1, 1}, {"reliability", FLOAT32, 1, 1}};
-    enum { ROW, CENTRE, SCALE, SUMS, TOTAL, COUNT, SQUARE, OUT, X, RELIABILITY, ALL };
+        {"reliability", FLOAT32, 1, 1}};
+    enum { ROW, CENTRE, SCALE, SUMS, TOTAL, COUNT, SQUARE, OUT, RELIABILITY, ALL };
     PyObject *o[ALL], *result = NULL;
     Py_buffer v[ALL];
     Py_ssize_t dim;
     double number;
     float sharpness, mean_prior, *workspace = NULL;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOdnffOOO:gaussian_score", &o[ROW], &o[CENTRE], &o[SCALE], &o[SUMS],
-                          &o[TOTAL], &o[COUNT], &o[SQUARE], &number, &dim, &sharpness, &mean_prior, &o[OUT], &o[X],
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOdnffOO:gaussian_score", &o[ROW], &o[CENTRE], &o[SCALE], &o[SUMS],
+                          &o[TOTAL], &o[COUNT], &o[SQUARE], &number, &dim, &sharpness, &mean_prior, &o[OUT],
                           &o[RELIABILITY]))
         return NULL;
     if (take_arrays(o, v, specs, ALL) < 0) return NULL;
@@ -132,14 +102,14 @@ PyObject *kernel_gaussian_score(PyObject *self UNUSED, PyObject *arguments)
     int count = find_spaces(dim, width, spaces);
     const Extent extents[] = {
         {ROW, 0, width}, {CENTRE, 0, width}, {SCALE, 0, width}, {TOTAL, 0, width}, {COUNT, 0, classes},
-        {SQUARE, 0, classes}, {OUT, 0, count}, {OUT, 1, classes}, {X, 0, width}, {RELIABILITY, 0, count}, {-1, 0, 0}};
+        {SQUARE, 0, classes}, {OUT, 0, count}, {OUT, 1, classes}, {RELIABILITY, 0, count}, {-1, 0, 0}};
     if (check_extents(v, specs, extents) < 0) goto done;
-    if (!(workspace = PyMem_New(float, 2 * width + 5 * classes))) {
+    if (!(workspace = PyMem_New(float, 3 * width + 5 * classes))) {
         PyErr_NoMemory();
         goto done;
     }
     const float *sums = v[SUMS].buf, *total = v[TOTAL].buf, *soft_count = v[COUNT].buf;
-    float *x = v[X].buf, *g = workspace, *centred = g + width, *products = centred + width;
+    float *x = workspace, *g = x + width, *centred = g + width, *products = centred + width;
     float *level = products + 3 * classes, *slope = level + classes, weight = (float)(number + 1) + mean_prior;
     Py_BEGIN_ALLOW_THREADS
     standardize(v[ROW].buf, v[CENTRE].buf, v[SCALE].buf, spaces, count, x);

@@ -10,7 +10,6 @@ static PyMethodDef functions[] = {
     /* softmax.c */
     {"softmax", kernel_softmax, METH_VARARGS, "Softmax of scaled values."},
     /* gaussian_classes.c */
-    {"add_outer", kernel_add_outer, METH_VARARGS, "Add samples to class sums."},
     {"gaussian_score", kernel_gaussian_score, METH_VARARGS, "The log-likelihoods of a sample under each class."},
     {"gaussian_relabel", kernel_gaussian_relabel, METH_VARARGS, "Label samples anew and add them to class sums."},
     /* cosmic/cache_insert.c */

@@ -12,7 +12,6 @@ PyObject *kernel_dots(PyObject *, PyObject *);
 PyObject *kernel_softmax(PyObject *, PyObject *);
 
 /* gaussian_classes.c */
-PyObject *kernel_add_outer(PyObject *, PyObject *);
 PyObject *kernel_gaussian_score(PyObject *, PyObject *);
 PyObject *kernel_gaussian_relabel(PyObject *, PyObject *);
 

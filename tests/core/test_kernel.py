@@ -96,10 +96,9 @@ CALLS: dict[str, list[Any]] = {
     "nearest_hyperclasses": [
         floats(4), ints(2), ints(2), floats(2), 1, floats(2), bools(4), floats(4), 2.0, 5.0, floats(4),
     ],
-    "add_outer": [floats(4, 5), floats(7, 4), floats(7, 5)],
     "gaussian_score": [
         floats(5), floats(5), floats(5), floats(4, 5), floats(5), floats(4), floats(4), 7, 3, 10.0, 5.0, floats(2, 4),
-        floats(5), floats(2),
+        floats(2),
     ],
     "gaussian_relabel": [
         floats(7, 5), floats(7, 4), floats(5), floats(2, 4), floats(2, 4), floats(4, 5), floats(4), 0.5, 0.1, 10.0, 3,
@@ -128,7 +127,7 @@ WRITTEN: dict[str, list[Any]] = {
     "mix_centres": [4], "softmax": [2], "select_confident_views": [3, 5], "update_similarity": [2, 3],
     "similarity_rows": [2], "collect_pairs": [4, 5, 6], "connect_pairs": [4], "connect_above": [4],
     "second_order": [2], "clique_lengths": [3], "nearest_hyperclasses": [5, 6, 10], "fuse_branches": [6, 7],
-    "gram_add_row": [6], "gram_fill_similarity": [6], "add_outer": [0], "gaussian_score": [11, 12, 13],
+    "gram_add_row": [6], "gram_fill_similarity": [6], "gaussian_score": [11, 12],
     "gaussian_relabel": [1, 13, 14, 15, 16],
     "fused_css_step": [
         (1, 0), (1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 2), (3, 4), (5, 0), (5, 1), (5, 2), (5, 3),

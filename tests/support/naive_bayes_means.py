@@ -275,15 +275,15 @@ class NaiveBayesMeans:
         for _ in range(settings.rows_per_step):
             if self.cursor == 0:
                 self.draft = []
+                counts = self.zero_shot_sum if self.sweep_pass == 0 else self.reference[0].soft_count
+                self.pass_offset = self.bias(self.zero_shot_sum, counts, level)
                 if self.sweep_pass == 0:
                     rows = [held.spaces for held in self.window]
                     self.draft_scale = Standardisation.of(rows, settings.variance_prior)
             held = self.window[self.cursor]
             x = self.draft_scale(held.spaces)
-            if self.sweep_pass == 0:
-                logits = held.prior - self.bias(self.zero_shot_sum, self.zero_shot_sum, level)
-            else:
-                logits = held.prior - self.bias(self.zero_shot_sum, self.reference[0].soft_count, level)
+            logits = held.prior - self.pass_offset
+            if self.sweep_pass > 0:
                 doubt = MAX_DOUBT * level
                 trust = TRUST[self.sweep_pass] * (1 - doubt)
                 found = [

@@ -18,6 +18,7 @@ from cosmic_tta.methods.components.gaussian_classes import (
     ClassModel,
     GaussianParameters,
     LinearModel,
+    add_sample,
     linear,
     log_likelihood,
     mix_with_novel_class,
@@ -74,14 +75,30 @@ def test_the_score_is_the_posterior_predictive_likelihood() -> None:
     labels /= labels.sum(axis=1, keepdims=True)
     model.add(labels, rows)
     row = unit(as_float32(rng.standard_normal(8)))
-    found, x, reliability = score(model, row, parameters)
-    np.testing.assert_allclose(x, row, atol=1e-6)  # a model of no fit leaves a sample as it is
+    found, reliability = score(model, row, parameters)
+    np.testing.assert_allclose(model.standardize(row[None], 8)[0], row, atol=1e-6)  # there was no fit
     for k in range(3):
         # The formula keeps |x|² = 1 and drops no constant, so the two agree outright.
         rho = float(reliability[0])
-        expected = novel_likelihood(x, model.sums[k], float(model.soft_count[k]), rho, 10.0)
+        expected = novel_likelihood(row, model.sums[k], float(model.soft_count[k]), rho, 10.0)
         assert found[0, k] == pytest.approx(expected, abs=1e-4)
     assert found[0, 2] == pytest.approx(-5)  # as wide as all classes together
+
+
+def test_a_sample_is_added_with_its_soft_label() -> None:
+    rng = np.random.default_rng(2)
+    parameters = parameters_of(5)
+    one = ClassModel.empty(3, 8)
+    rows = as_float32(rng.standard_normal((20, 8)))
+    exact = rows.astype(np.float64)
+    one.fit(np.stack([exact.sum(axis=0), (exact * exact).sum(axis=0)]), 20, parameters)
+    other, logits = deepcopy(one), as_float32(rng.standard_normal((20, 3)))
+    for row, scores in zip(rows, logits, strict=True):
+        add_sample(one, row, scores, parameters)
+    other.add(softmax(logits), other.standardize(rows, 5))
+    assert one.number == other.number == 20
+    for name, array in state_arrays(one).items():
+        np.testing.assert_allclose(array, state_arrays(other)[name], atol=1e-5, err_msg=name)
 
 
 def test_the_reliability_is_the_mean_cosine_of_two_samples_of_a_class_raised_for_wrong_labels() -> None:
@@ -247,9 +264,9 @@ def test_extreme_samples_give_finite_scores(seed: int, classes: int, dim: int, w
     model.fit(np.stack([exact.sum(axis=0), (exact * exact).sum(axis=0)]), 9, parameters)
     assert np.isfinite(model.scale).all()
     for row in rows:
-        found, x, _ = score(model, row, parameters)
+        found, _ = score(model, row, parameters)
         assert np.isfinite(found).all()
-        model.add(as_float32(rng.dirichlet(np.ones(classes), 1)), x[None])
+        add_sample(model, row, as_float32(np.log(rng.dirichlet(np.ones(classes)))), parameters)
     reference, draft = (model, linear(model, parameters)), deepcopy(model)
     labels = relabel(rows, np.zeros((9, classes), np.float32), reference, 1.0, 0.1, draft, parameters)
     np.testing.assert_allclose(labels.sum(axis=1), 1, atol=1e-5)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import exp, log
 from typing import ClassVar, final
 
 import numpy as np
@@ -75,7 +76,7 @@ class BayesMeans(Method[BayesMeansState]):
     window: int = param(
         16, "samples per class in the window; it holds at least 600", range=(1, LARGE), sizes_state=True
     )
-    rows_per_step: int = param(24, "samples of the window that a step relabels", range=(1, LARGE))
+    rows_per_step: int = param(16, "samples of the window that a step relabels", range=(1, LARGE))
     variance_prior: float = param(20.0, "samples' worth of shrinkage of each dimension's variance", range=(0, LARGE))
     mean_prior: float = param(5.0, "samples' worth of shrinkage of the running mean", range=(0, LARGE))
     temporal: bool = param(True, "use the recent class mix when the stream is correlated")
@@ -87,8 +88,8 @@ class BayesMeans(Method[BayesMeansState]):
         return BayesMeansState(
             task, seen=0, window=SampleWindow.empty(room, width, classes), live=live, draft=draft, reference=reference,
             likelihood=LinearModel.empty(classes, width, 1 if task.aux_dim is None else 2), sweep_pass=0, cursor=0,
-            zero_shot_sum=np.zeros(classes, np.float32), recent=np.full(classes, 1 / classes, np.float32),
-            explained=0.0, compared=CORRELATION_PRIOR, uneven_odds=0.0,
+            pass_offset=np.zeros(classes, np.float32), zero_shot_sum=np.zeros(classes, np.float32), explained=0.0,
+            compared=CORRELATION_PRIOR, recent=np.full(classes, 1 / classes, np.float32), uneven_odds=0.0,
         )  # fmt: skip
 
     def _remap_classes(self, state: BayesMeansState, task: Task, class_map: Ints) -> BayesMeansState:
@@ -118,11 +119,12 @@ class BayesMeans(Method[BayesMeansState]):
         bias = _prior_offset(zero_shot_sum, state.live.soft_count, state.uneven_odds, level)
 
         # The likelihood: the class means of each space.
-        found, x, reliability = gaussian.score(state.live, row, self._parameters(task))  # [S, K], [W], [S]
+        found, reliability = gaussian.score(state.live, row, self._parameters(task))  # [S, K], [S]
         doubt = MAX_DOUBT * level
         means = np.float32(1 - doubt) * found.sum(axis=0)
         evidence = gaussian.mix_with_novel_class(means, doubt, (1 - doubt) * len(found), self.sharpness)
-        scores = softmax(prior - bias + evidence)
+        logits = prior - bias + evidence
+        scores = softmax(logits)
 
         names = ("clip", "aux")[: len(found)]
         parts = {"zero_shot": zero_shot} | dict(zip(names, softmax(found), strict=True))
@@ -131,7 +133,7 @@ class BayesMeans(Method[BayesMeansState]):
         if learn:
             self._learn_class_mix(state, log_zero_shot - np.log(zero_shot_sum + 1) + means, scores)
             state.zero_shot_sum = zero_shot_sum
-            self._learn(state, row, x, prior, scores, label)
+            self._learn(state, row, prior, logits, scores)
             if kappa <= CORRELATION_ONSET and state.window.has_changed(gaussian.spaces(task.dim, len(row))):
                 self._forget(state)
             self._relabel(state, level)
@@ -148,12 +150,12 @@ class BayesMeans(Method[BayesMeansState]):
     def _learn_class_mix(self, state: BayesMeansState, log_evidence: Array, scores: Array) -> None:
         """Compare how well the recent mix, the window's shares and even shares foresaw a sample."""
         evidence = np.exp(log_evidence - log_evidence.max())  # [K] what the sample says of its class
-        count, classes = state.live.soft_count, len(scores)
-        even = float(evidence.mean())
-        shares = float((count + np.float32(JUDGED_PRIOR / classes)) @ evidence) / (float(count.sum()) + JUDGED_PRIOR)
-        gain = np.log(shares / even) - MIN_GAIN
-        state.uneven_odds = float(np.clip(state.uneven_odds + gain, -MAX_ODDS, MAX_ODDS))
-        uneven = 1 / (1 + np.exp(-state.uneven_odds))
+        even = float(evidence.sum()) / len(scores)
+        expected = float(state.live.soft_count @ evidence) + JUDGED_PRIOR * even
+        shares = expected / (state.live.number + JUDGED_PRIOR)
+        odds = state.uneven_odds + log(shares / even) - MIN_GAIN
+        state.uneven_odds = min(max(odds, -MAX_ODDS), MAX_ODDS)
+        uneven = 1 / (1 + exp(-state.uneven_odds))
         kappa = state.explained / state.compared
         recent = max(kappa, MIN_MIX_WEIGHT) * float(state.recent @ evidence)
         overall = max(1 - kappa, MIN_MIX_WEIGHT) * float(uneven * shares + (1 - uneven) * even)
@@ -162,13 +164,13 @@ class BayesMeans(Method[BayesMeansState]):
         state.compared = decay * state.compared + 1
         state.recent = (1 - np.float32(RECENT_SHARE)) * state.recent + np.float32(RECENT_SHARE) * scores
 
-    def _learn(self, state: BayesMeansState, row: Array, x: Array, prior: Array, scores: Array, label: int) -> None:
+    def _learn(self, state: BayesMeansState, row: Array, prior: Array, logits: Array, scores: Array) -> None:
         """Put a sample into the window and into the models."""
-        slot, full = state.window.slot, state.window.held == state.room
-        state.window.add(row, prior, label, scores[label])
-        state.live.add(scores[None], x[None])
+        slot, full, parameters = state.window.slot, state.window.held == state.room, self._parameters(state.task)
+        state.window.add(row, prior, int(scores.argmax()), float(scores.max()))
+        gaussian.add_sample(state.live, row, logits, parameters)
         if full and slot < state.cursor:  # the pass has been here; otherwise it still comes
-            state.draft.add(scores[None], state.draft.standardize(row[None], state.task.dim))
+            gaussian.add_sample(state.draft, row, logits, parameters)
 
     def _forget(self, state: BayesMeansState) -> None:
         """Keep the last few samples alone, after a sudden change. A sweep over them takes a few steps."""
@@ -181,23 +183,19 @@ class BayesMeans(Method[BayesMeansState]):
         if state.seen + 1 < FIRST_SWEEP:
             return
         parameters, window = self._parameters(state.task), state.window
-        left = self.rows_per_step
+        left, doubt = self.rows_per_step, MAX_DOUBT * level
         while left > 0:
             first = state.sweep_pass == 0
             if state.cursor == 0:
                 if first:
                     state.draft.fit(window.moments, window.held, parameters)
                 state.draft.clear()
+                counts = state.zero_shot_sum if first else state.reference.soft_count
+                state.pass_offset = _prior_offset(state.zero_shot_sum, counts, state.uneven_odds, level)
             rows = slice(state.cursor, min(state.cursor + left, window.held))
-            counts = state.zero_shot_sum if first else state.reference.soft_count
-            bias = _prior_offset(state.zero_shot_sum, counts, state.uneven_odds, level)
             reference = None if first else (state.reference, state.likelihood)
-            doubt = MAX_DOUBT * level
-            trust = TRUST_PER_PASS[state.sweep_pass] * (1 - doubt)
-            labels = gaussian.relabel(
-                window.samples[rows], window.prior[rows] - bias, reference, trust, doubt, state.draft,
-                parameters,
-            )  # fmt: skip
+            logits, trust = window.prior[rows] - state.pass_offset, TRUST_PER_PASS[state.sweep_pass] * (1 - doubt)
+            labels = gaussian.relabel(window.samples[rows], logits, reference, trust, doubt, state.draft, parameters)
             left -= rows.stop - rows.start
             state.cursor = rows.stop
             if state.sweep_pass == PASSES - 1:
@@ -245,7 +243,7 @@ def _prior_offset(zero_shot_sum: Array, soft_count: Array, uneven_odds: float, l
     classes = len(soft_count)
     mean_zero_shot = classes * (zero_shot_sum + 1) / (zero_shot_sum.sum() + classes)
     shares = classes * (soft_count + SHARE_PRIOR) / (soft_count.sum() + classes * SHARE_PRIOR)
-    uneven = 1 / (1 + np.exp(-uneven_odds))
+    uneven = 1 / (1 + exp(-uneven_odds))
     return as_float32((1 - level) * (np.log(mean_zero_shot) - SHARE_WEIGHT * np.log(uneven * shares + 1 - uneven)))
 
 

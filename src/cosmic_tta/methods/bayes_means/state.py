@@ -27,6 +27,7 @@ class BayesMeansState(State):
     likelihood: LinearModel  # its log-likelihoods
     sweep_pass: int
     cursor: int  # samples that this pass has labelled
+    pass_offset: Array  # [K] what this pass takes off the samples' priors
     recent: Array  # [K] mix of the last few samples
     explained: float  # samples that the recent mix explains ...
     compared: float  # ... of so many; both decay with the window
@@ -73,6 +74,7 @@ def remap_classes(state: BayesMeansState, remapped: BayesMeansState, class_map: 
         remapped.draft, remapped.reference = state.draft.remapped(class_map), state.reference.remapped(class_map)
         remapped.likelihood = state.likelihood.remapped(class_map)
         remapped.sweep_pass, remapped.cursor = state.sweep_pass, state.cursor
+        remapped.pass_offset = take_classes(state.pass_offset, class_map)
 
     remapped.seen, remapped.live = state.seen, state.live.remapped(class_map)
     remapped.zero_shot_sum = take_classes(state.zero_shot_sum, class_map)

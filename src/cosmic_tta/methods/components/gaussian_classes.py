@@ -84,10 +84,7 @@ class ClassModel:
 
     def add(self, labels: Array, rows: Array) -> None:
         """Add standardised samples [B, W] with their soft labels [B, K]."""
-        if COMPILED is None:
-            self.sums += labels.T @ rows
-        else:
-            COMPILED.add_outer(self.sums, labels, rows)
+        self.sums += labels.T @ rows
         self.total += rows.sum(axis=0)
         self.soft_count += labels.sum(axis=0)
         self.square += (labels * labels).sum(axis=0)
@@ -163,7 +160,7 @@ def log_likelihood(model: ClassModel, function: LinearModel, rows: Array, dim: i
     return np.stack(found)
 
 
-def score(model: ClassModel, row: Array, parameters: GaussianParameters) -> tuple[Array, Array, Array]:
+def score(model: ClassModel, row: Array, parameters: GaussianParameters) -> tuple[Array, Array]:
     """Score one sample by a model.
 
     Args:
@@ -172,23 +169,27 @@ def score(model: ClassModel, row: Array, parameters: GaussianParameters) -> tupl
         parameters: What is fixed about the model.
 
     Returns:
-        The log-likelihoods [S, K], the standardised sample [W] and the reliabilities [S].
+        The log-likelihoods [S, K] and the reliabilities [S].
     """
     if COMPILED is not None:
         count = len(spaces(parameters.dim, len(row)))
-        found, x = np.empty((count, len(model.soft_count)), np.float32), np.empty_like(row)
-        reliability = np.empty(count, np.float32)
+        found, reliability = np.empty((count, len(model.soft_count)), np.float32), np.empty(count, np.float32)
         COMPILED.gaussian_score(
             row, model.centre, model.scale, model.sums, model.total, model.soft_count, model.square, model.number,
-            *parameters[:3], found, x, reliability,
+            *parameters[:3], found, reliability,
         )  # fmt: skip
-        return found, x, reliability
+        return found, reliability
     x = model.standardize(row[None], parameters.dim)
     seen = ClassModel(
         model.centre, model.scale, model.sums, model.total + x[0], model.soft_count, model.square, model.number + 1
     )
     function = linear(seen, parameters)
-    return log_likelihood(model, function, x, parameters.dim)[:, 0], x[0], function.reliability
+    return log_likelihood(model, function, x, parameters.dim)[:, 0], function.reliability
+
+
+def add_sample(model: ClassModel, row: Array, logits: Array, parameters: GaussianParameters) -> None:
+    """Add one sample, [W], not standardised, with the soft label softmax(logits)."""
+    relabel(row[None], logits[None], None, 0, 0, model, parameters)
 
 
 def relabel(
