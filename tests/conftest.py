@@ -22,7 +22,7 @@ settings.load_profile("ours")
 # Folders and files that say nothing more on the plain path: what they test comes before or after the engine.
 PATHLESS = (
     "tests/cli/commands/test_datasets.py", "tests/cli/commands/test_extract.py", "tests/data/", "tests/encoders/",
-    "tests/evaluation/test_calibration.py", "tests/evaluation/test_metrics.py", "tests/features/extraction/",
+    "tests/evaluation/test_temperature.py", "tests/evaluation/test_metrics.py", "tests/features/extraction/",
     "tests/reporting/",
 )  # fmt: skip
 
