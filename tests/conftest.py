@@ -22,7 +22,7 @@ settings.load_profile("ours")
 # Folders and files that say nothing more on the plain path: what they test comes before or after the engine.
 PATHLESS = (
     "tests/cli/commands/test_datasets.py", "tests/cli/commands/test_extract.py", "tests/data/", "tests/encoders/",
-    "tests/evaluation/test_calibration.py", "tests/evaluation/test_metrics.py", "tests/features/extraction/",
+    "tests/evaluation/test_temperature.py", "tests/evaluation/test_metrics.py", "tests/features/extraction/",
     "tests/reporting/",
 )  # fmt: skip
 
@@ -46,10 +46,22 @@ def registered_methods() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Recorded answers of the published programs, beside the project where they are at hand."""
-    if not (SHARED / "golden").is_dir():
-        pytest.skip(f"no recorded answers at {SHARED}")
+    """The folder beside the clone with `golden`, recorded answers of the published programs, and `packs`, real packs.
+
+    Where one of the two is absent the test skips and names it.
+    """
+    for name in ("golden", "packs"):
+        if not (SHARED / name).is_dir():
+            pytest.skip(f"no folder {SHARED / name}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def paper_source() -> str:
+    """The source of the COSMIC paper; where its folder beside the clone is absent the test skips and says so."""
+    if not (SHARED / "paper").is_dir():
+        pytest.skip(f"no folder {SHARED / 'paper'}")
+    return "\n".join(file.read_text(encoding="utf-8") for file in (SHARED / "paper").glob("*.txt"))
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,7 @@ def test_the_commands_of_the_readme_run_on_the_pack_of_its_example(tmp_path: Pat
     save_clip(tmp_path / "openai/clip-vit-base-patch16")
     save_dinov2(tmp_path / "facebook/dinov2-small")
     commands = re.findall(r"^\$ (cosmic (?!serve).*?)(?:\s+#.*)?$", README, flags=re.MULTILINE)
-    assert len(commands) == 14
+    assert len(commands) == 15
     for command in commands:
         words = [str(Path(sys.executable).with_name("cosmic")), *command.split()[1:]]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,4 +1,5 @@
-/* Maximal cliques of a graph. */
+/* Maximal cliques of a graph: the limits of the search, the greedy cliques past them, and the order of the result.
+   The search itself is simd/clique_loops.h. */
 #include "graph.h"
 
 #include <stdlib.h>

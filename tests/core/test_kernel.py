@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from cosmic_tta.core.arrays import as_float32, dots
 from cosmic_tta.core.kernel import COMPILED
 from cosmic_tta.core.kernel import path as path_in_use
 from cosmic_tta.methods.cosmic.graph.class_graph import graph_of
+from tests.support.paths import ROOT
 
 compiled = pytest.mark.skipif(COMPILED is None, reason="the compiled kernel is not in use")
 
@@ -442,3 +446,30 @@ def test_the_switch(switch: str, message: str) -> None:
 def test_a_sample_for_the_kernel_is_contiguous() -> None:
     wide = np.eye(8, dtype=np.float32)[::2, ::-1]
     assert Sample(wide).clip.flags.c_contiguous
+
+
+def calls_of_the_kernel() -> Iterator[tuple[str, str, str, str]]:
+    """Yield each `COMPILED.name` in a function: that function, the name, the function's docstring and the module's."""
+    for path in sorted((ROOT / "src" / "cosmic_tta").rglob("*.py")):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        for function in ast.walk(module):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                docs = ast.get_docstring(function) or "", ast.get_docstring(module) or ""
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "COMPILED":
+                        yield function.name, node.attr, *docs
+
+
+@pytest.mark.pathless
+def test_a_function_with_a_compiled_twin_names_the_file_of_the_twin() -> None:
+    listed = (ROOT / "kernel" / "capi" / "module.c").read_text(encoding="utf-8")
+    file, files = "", {}
+    for comment, name in re.findall(r'^    (?:/\* (\S+\.c) \*/|{"(\w+)")', listed, flags=re.MULTILINE):
+        file = comment or file
+        if name:
+            files[name] = f"kernel/{file}"
+    found = list(calls_of_the_kernel())
+    assert {name for _, name, _, _ in found} == set(files)
+    for function, name, own, module in found:
+        named_above = files[name] in module and re.search(rf"`(?:\w+\.)?{function}`", module)
+        assert files[name] in own or named_above, f"{function} calls {name} and does not name {files[name]}"

@@ -15,10 +15,9 @@ from cosmic_tta.data.datasets import CATALOGUE
 from cosmic_tta.data.prompts import ENSEMBLE, TEMPLATES, class_sentences, find_templates, read_descriptions
 
 
-def test_the_paper_has_a_set_of_templates_for_each_data_set(shared: Path) -> None:
+def test_the_paper_has_a_set_of_templates_for_each_data_set(paper_source: str) -> None:
     """Compare with the table in the paper's own source."""
-    text = "\n".join(file.read_text(encoding="utf-8") for file in (shared / "paper").glob("*.txt"))
-    table = text[text.index("Textual Prompts for Various") : text.index(r"\label{tab:prompts}")]
+    table = paper_source[paper_source.index("Textual Prompts for Various") : paper_source.index(r"\label{tab:prompts}")]
     templates = {}
     for title, prompts in re.findall(r"^\s*([\w-]+)~\\cite\{[^}]*\} & (.*) \\\\", table, flags=re.MULTILINE):
         templates[title] = tuple(prompt.replace(r"\{\}", "{}") for prompt in re.findall("“([^”]*)”", prompts))

@@ -241,6 +241,16 @@ def test_the_routes_on_the_page_are_those_of_the_service(tmp_path: Path) -> None
         assert route in routes, route
 
 
+def test_the_metrics_on_the_page_are_those_of_the_service() -> None:
+    pytest.importorskip("prometheus_client")
+    from cosmic_tta.service.metrics import Metrics
+
+    page = (DOCS / "guide" / "service.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(cosmic_\w+)` \| (\w+) \|", page, flags=re.MULTILINE)
+    text = Metrics().render().decode()
+    assert sorted(listed) == sorted(re.findall(r"^# TYPE (cosmic_\w+(?<!_created)) (\w+)$", text, flags=re.MULTILINE))
+
+
 def test_every_package_is_in_the_tree() -> None:
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     for init in (ROOT / "src" / "cosmic_tta").rglob("__init__.py"):

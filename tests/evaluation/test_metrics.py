@@ -6,8 +6,8 @@ import pytest
 from cosmic_tta.core.arrays import as_float32
 from cosmic_tta.core.errors import InputError
 from cosmic_tta.evaluation.metrics import (
-    calibration_error,
     compute_metrics,
+    expected_calibration_error,
     paired_interval,
     rejection_auroc,
     running_accuracy,
@@ -32,8 +32,8 @@ def test_metrics_by_hand() -> None:
 
 def test_calibration_error_of_a_calibrated_and_of_an_overconfident_forecast() -> None:
     correct = np.array([True, True, True, False])
-    assert calibration_error(np.full(4, 0.75, np.float32), correct) == pytest.approx(0)
-    assert calibration_error(np.ones(4, np.float32), correct) == pytest.approx(0.25)
+    assert expected_calibration_error(np.full(4, 0.75, np.float32), correct) == pytest.approx(0)
+    assert expected_calibration_error(np.ones(4, np.float32), correct) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

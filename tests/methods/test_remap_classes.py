@@ -62,7 +62,7 @@ def subtask(task: Task, class_map: list[int], names: list[str] | None = None) ->
     return replace(task, class_names=tuple(names), text=task.text[class_map])
 
 
-def sound(state: State) -> None:
+def assert_valid(state: State) -> None:
     """What a loader would check of every array."""
 
     def validate(part: Any) -> None:
@@ -85,7 +85,7 @@ def test_the_same_classes_give_the_same_bits(variant: str, learned: int, stream:
     method, task, samples = made(variant, stream), stream.task(), samples_of(stream)
     state = taught(method, task, samples[:learned])
     other, again = remap_state(method, state, task, {name: name for name in task.class_names})
-    sound(again)
+    assert_valid(again)
     assert state_digest(again) == state_digest(state)
     for sample in samples[learned:]:
         one, two = method.step(state, sample), other.step(again, sample)
@@ -103,7 +103,7 @@ def test_another_order_of_the_classes_gives_the_same_answers_in_that_order(
     other = subtask(task, order.tolist())
     state = taught(method, task, samples[:learned])
     moved, again = remap_state(method, state, other, {name: name for name in task.class_names})
-    sound(again)
+    assert_valid(again)
     far = 0
     for sample in samples[learned : learned + 40]:
         one, two = method.step(state, sample), moved.step(again, sample)
@@ -132,7 +132,7 @@ def test_a_class_that_is_gone_leaves_nothing_and_a_new_one_begins_empty(
     assert gone not in going
     moved, again = remap_state(method, state, other, going)
     assert state_digest(state) == before  # the old one is left as it is
-    sound(again)
+    assert_valid(again)
     assert again.task.class_names == (*names, new)
     assert again.seen == state.seen
     for name, array in state_arrays(again).items():
@@ -148,17 +148,17 @@ def test_a_class_that_is_gone_leaves_nothing_and_a_new_one_begins_empty(
         assert prediction.scores.shape == (8,)
         assert prediction.scores.sum() == pytest.approx(1, abs=1e-4)
         prediction.why.plain()
-    sound(again)
+    assert_valid(again)
     # And back: more classes than before, all of them new but the eight.
     names = [*again.task.class_names, *(f"class {number}" for number in range(12))]
     rows = np.random.default_rng(4).standard_normal((12, task.dim)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     large = replace(again.task, class_names=tuple(names), text=np.concatenate([again.task.text, rows]))
     moved, again = remap_state(moved, again, large, {name: name for name in names[:8]})
-    sound(again)
+    assert_valid(again)
     for sample in samples:
         assert np.isfinite(moved.step(again, sample).scores).all()
-    sound(again)
+    assert_valid(again)
 
 
 @pytest.mark.parametrize("variant", ["cosmic@default", "dmn@default", "tda@default"])
@@ -196,7 +196,7 @@ def test_every_removal_down_to_one_class_works(stream: FeaturePack) -> None:
             names = state.task.class_names[:left]
             smaller = replace(state.task, class_names=names, text=state.task.text[:left])
             method, state = remap_state(method, state, smaller, {name: name for name in names})
-            sound(state)
+            assert_valid(state)
             for sample in samples[left : left + 3]:
                 assert method.step(state, sample).scores.shape == (left,)
 

@@ -11,7 +11,6 @@ Imports `sessions`, `training`, `methods`, `features` and `core`. `reporting`, `
 
 from cosmic_tta.evaluation.benchmark import BenchmarkPlan, find_packs
 from cosmic_tta.evaluation.benchmark_summary import average_seeds, summarize_benchmark
-from cosmic_tta.evaluation.calibration import fit_temperature
 from cosmic_tta.evaluation.evaluator import EvaluationProgress, EvaluationRun, evaluate, run_evaluation
 from cosmic_tta.evaluation.grid import read_grid
 from cosmic_tta.evaluation.jobs import Job, run_job
@@ -22,6 +21,7 @@ from cosmic_tta.evaluation.report import Report
 from cosmic_tta.evaluation.run_folder import RunFolder, RunRecorder, SavedRun, read_runs
 from cosmic_tta.evaluation.streams import STREAMS, EvaluationStream, StreamKind, make_stream
 from cosmic_tta.evaluation.sweep import SweepResult, sweep
+from cosmic_tta.evaluation.temperature import fit_temperature
 
 __all__ = [
     "STREAMS",

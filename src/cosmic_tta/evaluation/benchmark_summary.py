@@ -57,7 +57,7 @@ class MethodSummary:
         worst: The lowest gain.
         worst_at: Setting and stream of the lowest gain.
         rank: The mean rank among the methods by gain; 1 is the best, equal gains share their mean rank.
-        ece: The mean calibration error.
+        ece: The mean expected calibration error.
         auroc: How well scores separate known from unknown images; None without unknown ones.
         ms: The mean time of a step in milliseconds.
     """

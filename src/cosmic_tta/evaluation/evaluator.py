@@ -22,13 +22,12 @@ from cosmic_tta.core.method import Method
 from cosmic_tta.core.parameters import values
 from cosmic_tta.core.state_tree import state_bytes
 from cosmic_tta.core.types import Prediction, State
-from cosmic_tta.evaluation.calibration import apply_temperature, stream_temperature
 from cosmic_tta.evaluation.metrics import (
     WINDOW,
     CorrectSteps,
     Floats,
-    calibration_error,
     compute_metrics,
+    expected_calibration_error,
     paired_interval,
     rejection_auroc,
     running_accuracy,
@@ -36,6 +35,7 @@ from cosmic_tta.evaluation.metrics import (
 from cosmic_tta.evaluation.report import Report, machine, software
 from cosmic_tta.evaluation.streams.registry import make_stream
 from cosmic_tta.evaluation.streams.stream import EvaluationStream
+from cosmic_tta.evaluation.temperature import apply_temperature, stream_temperature
 from cosmic_tta.features.pack import FeaturePack
 from cosmic_tta.sessions.admission import AdmissionPolicy, guarded_step
 
@@ -98,7 +98,7 @@ class EvaluationRun:
 
     @cached_property
     def temperature(self) -> float:
-        """The temperature that calibrates the scores, fitted without labels; see `calibration`."""
+        """The temperature that calibrates the scores, fitted without labels; see `temperature.py`."""
         return stream_temperature(self.scores, self.stream)
 
     @property
@@ -255,7 +255,7 @@ def _metrics(run: EvaluationRun, *, calibrate: bool) -> dict[str, float]:
         found |= {"gain_low": gain.low, "gain_high": gain.high}
     if counted.any() and calibrate:
         confidence = run.calibrated_scores[counted].max(axis=1)
-        found |= {"temperature": run.temperature, "ece_fitted": calibration_error(confidence, steps.correct)}
+        found |= {"temperature": run.temperature, "ece_fitted": expected_calibration_error(confidence, steps.correct)}
     agreement = np.einsum("nk,nk->n", run.scores, run.parts["zero_shot"])  # 1 - `Prediction.unknown`
     auroc = rejection_auroc(agreement, run.known)
     return found if auroc is None else found | {"auroc": auroc}

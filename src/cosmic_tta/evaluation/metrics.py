@@ -54,16 +54,16 @@ def compute_metrics(scores: Array, zero_shot: Array, labels: Ints) -> dict[str, 
         "macro_acc": float(np.mean([correct[labels == k].mean() for k in np.unique(labels)])),
         "zero_shot_acc1": zero_shot_acc1,
         "gain": float(correct.mean()) - zero_shot_acc1,
-        "ece": calibration_error(scores.max(axis=1), correct),
+        "ece": expected_calibration_error(scores.max(axis=1), correct),
         "nll": float(-np.log(np.maximum(true, 1e-12)).mean()),
         "brier": float(((scores - one_hot) ** 2).sum(axis=1).mean()),
     }
 
 
-def calibration_error(confidence: NDArray[Any], correct: Any) -> float:
-    """Return the expected calibration error over bins of equal width.
+def expected_calibration_error(confidence: NDArray[Any], correct: Any) -> float:
+    """Return the expected calibration error (ECE) over `ECE_BINS` bins of equal width.
 
-    >>> calibration_error(np.array([1.0, 1.0]), np.array([True, False]))
+    >>> expected_calibration_error(np.array([1.0, 1.0]), np.array([True, False]))
     0.5
     """
     bins = np.minimum((confidence * ECE_BINS).astype(int), ECE_BINS - 1)

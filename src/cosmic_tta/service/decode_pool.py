@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
@@ -31,15 +31,20 @@ class DecodePool:
     Args:
         settings: number of workers, timeouts and limits.
         command: the command that starts a worker.
+        on_kill: is called for each worker that hung or crashed.
     """
 
-    def __init__(self, settings: ServiceSettings, command: Sequence[str] = WORKER_COMMAND) -> None:
-        self._settings, self._command = settings, command
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        command: Sequence[str] = WORKER_COMMAND,
+        on_kill: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings, self._command, self._on_kill = settings, command, on_kill
         self._idle: asyncio.Queue[_Worker | None] = asyncio.Queue()
         self._workers: set[_Worker] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
-        self.killed = 0  # workers that hung or crashed
         for _ in range(settings.decode_workers):
             self._idle.put_nowait(None)  # a worker starts when it is first needed
 
@@ -72,12 +77,12 @@ class DecodePool:
             answer, body = await asyncio.wait_for(worker.ask(pack_frame(header, data)), seconds)
             reusable = worker if worker.images < MAX_IMAGES_PER_WORKER else None
         except TimeoutError:
-            self.killed += 1
+            self._on_kill()
             raise Problem(
                 422, f"{name}: not decoded within {seconds:g} seconds.", "Send a smaller image, or a plain JPEG."
             ) from None
         except (OSError, EOFError, ValueError, asyncio.IncompleteReadError) as error:
-            self.killed += 1
+            self._on_kill()
             raise Problem(422, f"{name}: crashed the process that decoded it ({type(error).__name__}).") from error
         finally:
             if reusable is None and worker is not None:

@@ -37,12 +37,13 @@ class ImageIngest:
     Args:
         settings: limits and timeouts.
         encoders: the encoders of this server.
-        metrics: receives the number of killed decoders.
+        metrics: counts the killed decoders.
     """
 
     def __init__(self, settings: ServiceSettings, encoders: EncoderPool, metrics: Metrics) -> None:
-        self._settings, self._encoders, self._metrics = settings, encoders, metrics
-        self._decoders, self._fetcher = DecodePool(settings), UrlFetcher(settings)
+        self._settings, self._encoders = settings, encoders
+        self._decoders = DecodePool(settings, on_kill=metrics.decoders_killed.inc)
+        self._fetcher = UrlFetcher(settings)
 
     async def close(self) -> None:
         """End the worker processes."""
@@ -86,7 +87,6 @@ class ImageIngest:
             if isinstance(result, BaseException):
                 raise result
             encoded.append(result)
-        self._metrics.decoders_killed.set(self._decoders.killed)
         return IngestedImages([sample for sample, _ in encoded], [pixels for _, pixels in encoded])
 
     async def check_encoders(self, metadata: Mapping[str, Any]) -> str:

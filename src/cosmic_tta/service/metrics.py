@@ -30,7 +30,7 @@ class Metrics:
         self.commit_sizes = Histogram(
             "cosmic_commit_group", "Samples written to disk together", buckets=SIZE_BUCKETS, registry=registry
         )
-        self.decoders_killed = Gauge("cosmic_decoders_killed", "Decoding processes killed", registry=registry)
+        self.decoders_killed = Counter("cosmic_decoders_killed", "Decoding processes killed", registry=registry)
         self.pending = Gauge("cosmic_waiting", "Requests waiting or running", ["stream"], registry=registry)
         self.streams = Gauge("cosmic_streams", "Streams by health", ["health"], registry=registry)
 

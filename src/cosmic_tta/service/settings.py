@@ -29,8 +29,8 @@ class ServiceSettings:
         sync_policy: when the journal is synced: `always` before each answer, `everysec` once per second.
         batch_size: images that are encoded together.
         batch_wait_ms: milliseconds that an image waits for others to be encoded with.
-        queue_size: requests that may wait for one stream.
-        queue_seconds: seconds that a request waits for its turn.
+        queue_size: requests of one stream that may wait or run.
+        queue_seconds: seconds that a request waits for its turn, or an image for a decoding process.
         decode_workers: processes that decode images.
         decode_seconds: seconds that decoding one image may take.
         max_pixels: pixels of one image.

@@ -1,4 +1,4 @@
-"""Admission policy: which samples of a session may be learned from.
+"""Admission policy (`guard` in the API): which samples of a session may be learned from.
 
 The rule of a method's cache is another one: `ClassCache.try_insert`.
 
@@ -29,9 +29,9 @@ S = TypeVar("S", bound=State)
 
 @dataclass
 class RecentSamples:
-    """The images that were learned from last; the one unseen for longest is replaced first."""
+    """The images that were learned from last, of all classes; the one unseen for longest is replaced first."""
 
-    clip: Array  # [M, D] plain views
+    clip: Array  # [M, D] plain views; M is slots × classes, at most MAX_SLOTS
     aux: Array | None  # [M, E]
     zero_shot_class: Ints  # [M]; -1 if that class is gone
     source_id: Ints  # [M]; 0 for no source
@@ -61,10 +61,11 @@ class AdmissionPolicy:
         duplicate_similarity: cosine similarity from which two images are the same image. With auxiliary features,
             both similarities must reach it. A duplicate is recognised as long as the first image is remembered.
             Each return of the image renews that.
-        quota: largest share of a class's slots that one source may hold while other sources send images of that
-            class. A source may always hold as many as the others together. Sources that have not come for 256
-            samples do not count. Samples without a source have no quota.
-        slots: remembered images per class.
+        quota: share of `slots`. A source that has as many remembered images of one zero-shot class, and more than all
+            other sources together, adds no more to that class. Other sources count if they sent one of the last 256
+            samples; if none counts, there is no quota. Samples without a source have no quota.
+        slots: remembered images per class in the mean. The memory is one list that all classes share: it holds
+            slots × classes images, at most 8,192.
 
     Raises:
         ParameterError: a parameter is out of its range.

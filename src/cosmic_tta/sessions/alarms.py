@@ -7,6 +7,8 @@ drift, for any steady mix of classes; a sudden change of the mix can raise it.
 
 Collapse. A method that fails answers with few classes and no longer agrees with zero-shot. The signals are the number
 of classes that the answers of a window use, relative to zero-shot, and how often the two agree.
+
+The third alarm, harm, needs labels. It is in `monitor.py`.
 """
 
 from __future__ import annotations

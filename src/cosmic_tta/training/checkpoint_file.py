@@ -79,8 +79,8 @@ def read(file: str | os.PathLike[str]) -> Checkpoint:
         raise SnapshotError(
             f"{str(path)!r} is a checkpoint of {checkpoint.method!r}; this version trains {', '.join(OBJECTIVES)}."
         )
-    sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays.values())
-    if header.get("digest") != checkpoint.digest or not sound:
+    valid = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays.values())
+    if header.get("digest") != checkpoint.digest or not valid:
         raise SnapshotError(f"{str(path)!r} is damaged: its contents do not match their checksum.")
     return checkpoint
 

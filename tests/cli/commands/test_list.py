@@ -32,7 +32,7 @@ def test_check_alone_says_which_path_runs(switch: str, told: str) -> None:
     assert re.search(told, done.stdout)
 
 
-def test_check_passes_a_sound_pack_and_fails_a_bad_one(
+def test_check_passes_a_valid_pack_and_fails_a_bad_one(
     folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("check", folder) == 0

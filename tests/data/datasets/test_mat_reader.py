@@ -14,7 +14,7 @@ from tests.support import trees
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_sound_matlab_files_pass(compressed: bool, tmp_path: Path) -> None:
+def test_valid_matlab_files_pass(compressed: bool, tmp_path: Path) -> None:
     values = {
         "numbers": [[1, 2, 3]],
         "word": "né",

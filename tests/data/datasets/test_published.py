@@ -55,9 +55,10 @@ def test_a_data_set_loads_as_it_is_laid_out(key: str, build: Build, tmp_path: Pa
     assert not any("_" in text or "n0" in text for own in texts for text in own)
 
 
-def test_the_sizes_are_those_of_the_paper(shared: Path) -> None:
-    text = "\n".join(file.read_text(encoding="utf-8") for file in (shared / "paper").glob("*.txt"))
-    table = text[text.index("Dataset Summary for Various") : text.index(r"\label{tab:datasets}")]
+def test_the_sizes_are_those_of_the_paper(paper_source: str) -> None:
+    table = paper_source[
+        paper_source.index("Dataset Summary for Various") : paper_source.index(r"\label{tab:datasets}")
+    ]
     rows = {row.title: row for row in CATALOGUE.values()}
     lines = re.findall(r"^\s*([\w-]+)~\\cite\{[^}]*\} & (.*) \\\\", table, flags=re.MULTILINE)
     assert len(lines) == 15

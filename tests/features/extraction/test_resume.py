@@ -271,12 +271,12 @@ def test_it_may_end_at_any_step(tmp_path: Path) -> None:
 def test_images_that_all_failed_are_looked_at_again(tmp_path: Path) -> None:
     dataset = data(tmp_path / "in", each=1)
     files = [Path(str(item.read())) for item in dataset.items]
-    sound = [file.read_bytes() for file in files]
+    whole = [file.read_bytes() for file in files]
     for file in files:
         file.write_bytes(b"")
     with pytest.raises(ImageError, match="none of 3"):
         run(dataset, tmp_path / "out")
-    for file, content in zip(files, sound, strict=True):
+    for file, content in zip(files, whole, strict=True):
         file.write_bytes(content)
     assert run(dataset, tmp_path / "out").images == 3
 

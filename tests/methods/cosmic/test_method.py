@@ -110,7 +110,7 @@ def test_the_age_of_an_image_is_counted_in_fillings_of_the_cache() -> None:
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
 @given(seed=st.integers(0, 10**6))
-def test_few_classes_give_sound_scores(classes: int, seed: int) -> None:
+def test_few_classes_give_valid_scores(classes: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = unit(as_float32(rng.standard_normal((40, 6))))
     rows[::5] = rows[0]

@@ -71,9 +71,9 @@ def _say_result(row: PublishedDataset, state: str, found: dict[str, str], wrong:
         say(f"{row.key}: not here ({row.folders[0]})")
     for problem in dict.fromkeys(wrong.values()):
         complain(f"{row.key}: {problem}")
-    sound = [split for split in found if split not in wrong]
-    if sound:
-        say(f"{row.key}: ok ({', '.join(sound)})")
+    valid = [split for split in found if split not in wrong]
+    if valid:
+        say(f"{row.key}: ok ({', '.join(valid)})")
 
 
 def _paper_tables(rows: Sequence[PublishedDataset]) -> None:

@@ -40,7 +40,7 @@ Policy = Annotated[
 ]
 Batch = Annotated[int, typer.Option(help="Images encoded at once.")]
 WaitMs = Annotated[float, typer.Option(help="How long an image waits for others to be encoded with, in ms.")]
-Queue = Annotated[int, typer.Option(help="Requests that may wait per stream. More get status 429.")]
+Queue = Annotated[int, typer.Option(help="Requests that may wait or run per stream. More get status 429.")]
 Workers = Annotated[int, typer.Option(help="Processes that decode images.")]
 Threads = Annotated[int | None, typer.Option(help="Threads per encoder. Default: the library's choice.")]
 MaxPixels = Annotated[int, typer.Option(help="Refuse larger images before they are decoded.")]

@@ -45,6 +45,7 @@ class ClassCache:
 
         The slot of the highest entropy is replaced. Among equals it is the latest arrival, as in a list that is
         kept in stable order of entropy.
+        Compiled twin, called by `PrototypeMemory`: kernel/cosmic/cache_insert.c.
 
         Args:
             label: Class under which the sample is kept.

@@ -65,7 +65,10 @@ class PrototypeMemory:
         return slot
 
     def _insert(self, config: PrototypeConfig, label: int, feature: Array, entropy: float, sample: int) -> int | None:
-        """Offer a sample to the cache, and update the products or the mean of its class's slots."""
+        """Offer a sample to the cache, and update the products or the mean of its class's slots.
+
+        Compiled: kernel/cosmic/cache_insert.c.
+        """
         cache, means = self.cache, self.centres if config.kind == "mean" else None
         if COMPILED is not None:
             taken: int = COMPILED.cache_insert(
@@ -117,7 +120,10 @@ class PrototypeMemory:
             self._update_node(config, label)
 
     def slot_dots(self, queries: Array) -> Array:
-        """Return the products of every slot with queries [b, D], [b, K, L]; 0 for empty slots."""
+        """Return the products of every slot with queries [b, D], [b, K, L]; 0 for empty slots.
+
+        Compiled: kernel/cosmic/prototypes.c.
+        """
         slots, cache = self.cache.slots, self.cache
         products = np.zeros((len(queries), *slots.shape[:2]), np.float32)
         if COMPILED is not None:
@@ -128,7 +134,10 @@ class PrototypeMemory:
         return products
 
     def vote(self, slot_products: Array, sharpness: float) -> Array:
-        """Return the sum of each class's affinities to a query, [K], given the products of the slots with it [K, L]."""
+        """Return the sum of each class's affinities to a query, [K], given the products of the slots with it [K, L].
+
+        Compiled: `slot_votes` in kernel/cosmic/prototypes.c.
+        """
         if COMPILED is not None:
             votes = np.empty(len(slot_products), np.float32)
             COMPILED.slot_votes(slot_products, self.cache.count, sharpness, votes)
@@ -137,7 +146,10 @@ class PrototypeMemory:
         return summed
 
     def attend(self, config: PrototypeConfig, slot_products: Array, text_dots: Array | None) -> PrototypeAttention:
-        """Return the attention to a query, given the products of slots [K, L] and texts [K] with it."""
+        """Return the attention to a query, given the products of slots [K, L] and texts [K] with it.
+
+        Compiled: kernel/cosmic/prototypes.c.
+        """
         gram = self.gram
         assert gram is not None  # `attention` centres have one
         if COMPILED is not None:
@@ -154,7 +166,10 @@ class PrototypeMemory:
         return PrototypeAttention(weights, as_float32(along / np.sqrt(np.where(square > 0, square, 1))))
 
     def mix(self, config: PrototypeConfig, weights: Array, out: Array) -> None:
-        """Write the unit centres of the classes that have samples, [K, D]; other rows are not written."""
+        """Write the unit centres of the classes that have samples, [K, D]; other rows are not written.
+
+        Compiled: `mix_centres` in kernel/cosmic/prototypes.c.
+        """
         cache = self.cache
         if COMPILED is not None:
             COMPILED.mix_centres(cache.slots, cache.count, weights, config.text, out)

@@ -28,7 +28,7 @@ class ViewSelection(NamedTuple):
 
 
 def select_confident_views(text_dots: Array, scale: float, share: float, views: Array | None = None) -> ViewSelection:
-    """Select the confident views of an image and combine them.
+    """Select the confident views of an image and combine them. Compiled: kernel/cosmic/view_selection.c.
 
     Args:
         text_dots: Products of the views with the class texts, [V, K].
@@ -54,7 +54,10 @@ def select_confident_views(text_dots: Array, scale: float, share: float, views: 
 
 
 def joint_pseudo_label(one: Array, other: Array) -> tuple[int, float]:
-    """Return the class with the largest sum of two predictions [K], and the entropy of the sum's softmax."""
+    """Return the class with the largest sum of two predictions [K], and the entropy of the sum's softmax.
+
+    Compiled: kernel/cosmic/view_selection.c.
+    """
     if COMPILED is not None:
         label, joint_entropy = COMPILED.joint_pseudo_label(one, other)
         return label, joint_entropy

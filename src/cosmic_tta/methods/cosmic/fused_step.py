@@ -1,6 +1,7 @@
 """COSMIC's learning step in compiled calls, one per space, where a new graph follows the sample.
 
-The results are bit-equal to `score_branch`, which makes the same step in parts. Compiled: kernel/cosmic/fused_step.c.
+The results are bit-equal to `score_branch`, which makes the same step in parts. Compiled:
+`fused_css_step` and `fused_afv_step` in kernel/cosmic/fused_step.c, `capsule` in kernel/cosmic/fused_step_config.c.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ class FusedScores(NamedTuple):
 
 
 def fuse(zero_shot: Array, css: Array, afv: Array | None, weights: tuple[float, float, float]) -> FusedScores:
-    """Return the weighted sum of zero-shot [K], CSS [2K] and AFV [K]; zero-shot if the sum is zero."""
+    """Return the weighted sum of zero-shot [K], CSS [2K] and AFV [K]; zero-shot if the sum is zero.
+
+    Compiled: kernel/cosmic/fusion.c.
+    """
     if COMPILED is not None:
         classes, scores = np.empty_like(zero_shot), np.empty_like(zero_shot)
         return FusedScores(classes, scores, COMPILED.fuse_branches(zero_shot, css, afv, *weights, classes, scores))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from cosmic_tta.core.arrays import Array, Bools, Ints
+from cosmic_tta.evaluation.metrics import ECE_BINS
 from cosmic_tta.evaluation.run_folder import SavedRun
 from cosmic_tta.reporting.chart_data import Chart, ResultSet, Series, slug
 from cosmic_tta.reporting.run_report.selection import colour_of, featured_run, first_run_per_method
 
 MAX_MATRIX_CLASSES = 30  # with more classes the matrix cannot be read
 MAX_PAIRS = 10
-BINS = 15
 MIN_BIN_SIZE = 10  # predictions; a smaller bin is not shown
 
 
@@ -115,14 +115,14 @@ def _calibration_chart(runs: Sequence[SavedRun]) -> Chart:
         equal_axes=True,
         x_range=(0, 100),
         y_range=(0, 100),
-        note=f"Predictions in {BINS} bins by their probability; bins with fewer than {MIN_BIN_SIZE} are not shown. "
+        note=f"Predictions in {ECE_BINS} bins by their probability; bins with fewer than {MIN_BIN_SIZE} are not shown. "
         "Below the diagonal a method is overconfident.",
     )
 
 
 def reliability(probabilities: Array, correct: Array) -> tuple[list[float], list[float], list[str]]:
     """Return mean probability and accuracy of each bin in percent, and a text about it."""
-    bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    bins = np.minimum((probabilities * ECE_BINS).astype(int), ECE_BINS - 1)
     x, y, texts = [], [], []
     for number in np.unique(bins):
         inside = bins == number

@@ -37,6 +37,8 @@ def cliques_of(
 ) -> Cliques:
     """Build the graph of the present nodes and return its cliques. A node that is not present is a clique of its own.
 
+    Where the similarities are kept, one compiled call does all this: `graph_cliques` in kernel/cosmic/hyperclasses.c.
+
     Args:
         similarity: Of all nodes.
         density: Of the graph.
@@ -75,7 +77,7 @@ def maximal_cliques(graph: Graph, max_cliques: int = MAX_CLIQUES) -> Cliques:
     A dense graph can have exponentially many cliques. The enumeration stops past `max_cliques`, nodes without
     neighbours not counted, or past a hundred times as many visits of a neighbourhood. Then every node gets one maximal
     clique, grown greedily: at most n cliques, each maximal, each node in at least one.
-    Compiled: kernel/cosmic/cliques.c.
+    Compiled: the search in kernel/simd/clique_loops.h, the rest in kernel/cosmic/cliques.c.
 
     >>> from cosmic_tta.methods.cosmic.graph.class_graph import graph_of
     >>> maximal_cliques(graph_of([0b0110, 0b0101, 0b0011, 0b0000])).members()

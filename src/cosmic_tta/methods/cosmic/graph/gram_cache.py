@@ -2,7 +2,7 @@
 
 Such a prototype differs for every query, but it is a weighted sum of its class's text and samples, which stay. The
 compiled path uses this while samples are few. Later, and on the plain path, the prototypes themselves are multiplied;
-`Similarity` in `similarity.py` is the definition. Compiled: kernel/cosmic/gram_cache.c.
+`Similarity` in `similarity.py` is the definition. `add_row` and `fill_similarity` call kernel/cosmic/gram_cache.c.
 """
 
 from __future__ import annotations

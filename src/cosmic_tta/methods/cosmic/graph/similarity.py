@@ -1,7 +1,7 @@
 """Similarities of nodes, and the most similar pairs.
 
 A large graph's similarities are computed in row blocks; the whole matrix is never stored.
-Compiled: kernel/cosmic/similarity.c.
+Compiled: kernel/cosmic/similarity.c, called by `update`, `_blocks` and `_largest_compiled`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Calibration without labels: one temperature for the scores of a run. It changes no prediction.
+"""A temperature for the scores of a run, fitted without labels. It changes no prediction.
 
 Scores are calibrated when their mean confidence equals their accuracy. The accuracy is estimated without labels. All
 images of the stream are labelled jointly by a Gaussian class model in every feature space, with zero-shot as the
 prior. The mean probability that this model gives to the run's predictions is the estimate.
+The calibration error is in `metrics.py`.
 """
 
 from __future__ import annotations

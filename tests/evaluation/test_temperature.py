@@ -8,10 +8,10 @@ import pytest
 
 from cosmic_tta import Tda, ZeroShot, make_method
 from cosmic_tta.core.arrays import as_float32, softmax, unit
-from cosmic_tta.evaluation import calibration
-from cosmic_tta.evaluation.calibration import apply_temperature, fit_temperature, label_jointly, stream_temperature
+from cosmic_tta.evaluation import temperature as temperature_module
 from cosmic_tta.evaluation.evaluator import run_evaluation
 from cosmic_tta.evaluation.streams.registry import make_stream
+from cosmic_tta.evaluation.temperature import apply_temperature, fit_temperature, label_jointly, stream_temperature
 from cosmic_tta.features.pack import FeaturePack
 from cosmic_tta.features.synthetic import superclass_pack
 
@@ -78,7 +78,7 @@ def test_few_directions_leave_the_scores_unchanged() -> None:
 def test_a_subset_of_many_images_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     pack = superclass_pack(3, images=1600, views=1)
     whole = run_evaluation(ZeroShot(), pack)
-    monkeypatch.setattr(calibration, "MAX_IMAGES", 800)
+    monkeypatch.setattr(temperature_module, "MAX_IMAGES", 800)
     subset = run_evaluation(ZeroShot(), pack)
     assert subset.temperature != whole.temperature
     assert subset.temperature == pytest.approx(whole.temperature, rel=0.1)
