@@ -96,4 +96,4 @@ def test_calibration_lowers_the_error_on_real_features(shared: Path, name: str, 
     pack = FeaturePack.open(shared / "packs" / f"whurs19-{encoder}")
     metrics = [run_evaluation(make_method(name), pack, seed=seed).report.metrics for seed in range(3)]
     before = float(np.mean([each["ece"] for each in metrics]))
-    assert np.mean([each["ece_fitted"] for each in metrics]) < max(before, 0.015)  # an error below that is noise
+    assert np.mean([each["ece_fitted"] for each in metrics]) < max(before, 0.02)  # an error below that is noise

@@ -10,7 +10,7 @@ The reliability ρ is the mean cosine of two samples of one class. With soft cou
     log-likelihood = -sharpness/2 · [log u + (1 - 2a·x̃·c + a²·|c|²) / u]
 
 A class without samples has c = 0 and u = 1: a novel class, as wide as all classes together.
-Compiled twin of `score`, `relabel` and `ClassModel.add`: kernel/gaussian_classes.c.
+Compiled twin of `score` and `relabel`: kernel/gaussian_classes.c.
 """
 
 from __future__ import annotations
