@@ -7,7 +7,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export CFLAGS := $(CFLAGS) -Werror
 KERNEL := setup.py $(wildcard kernel/*.[ch] kernel/*/*.[ch])
 
-.PHONY: demo test test-plain test-scale torture torture-quick torture-service soak lint format bench asan docs dist clean
+.PHONY: demo test test-plain test-scale torture torture-quick torture-service soak lint format bench results asan docs \
+  dist clean
 
 demo: .venv/reported
 	$(BIN)/cosmic demo
@@ -55,6 +56,13 @@ format: .venv/linted
 
 bench: .venv/tested
 	$(BIN)/cosmic bench --large
+
+# The tables of docs/results, measured on the packs of a folder: make results PACKS=FOLDER. Takes about half an hour.
+PACKS ?= packs
+results: .venv/reported
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/cosmic benchmark $(PACKS) --seeds 0,1,2,3,4 --out build/results \
+	  --streams shuffle,long-tailed,class-sequential,dirichlet,few-classes,switching,open-set,absent
+	$(BIN)/python tools/result_pages.py build/results/results.csv
 
 # The service: killed under load, many clients, corrupted images, conformance with OpenAPI.
 torture: torture-service

@@ -197,7 +197,8 @@ class NaiveBayesMeans:
         mixed = with_novel_class(evidence, doubt, (1 - doubt) * len(centres), settings.sharpness)
         scores = softmax(prior - bias + mixed)
 
-        self.compare_mixes(log_zero_shot - np.log(zero_shot_sum + 1) + evidence, counts, scores)
+        preferred = self.zero_shot_sum + JUDGED_PRIOR / len(self.text)
+        self.compare_mixes(log_zero_shot - np.log(preferred) + evidence, counts, scores)
         self.zero_shot_sum = zero_shot_sum
         self.keep(Held(spaces, prior), Labelled(x, scores))
         if kappa <= ONSET and self.has_changed():

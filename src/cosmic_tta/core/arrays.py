@@ -12,6 +12,7 @@ from cosmic_tta.core.kernel import COMPILED
 Array = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+TINY = np.float32(1e-30)  # keeps logarithms and quotients finite
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 

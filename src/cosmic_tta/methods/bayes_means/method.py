@@ -23,20 +23,18 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from cosmic_tta.core.arrays import Array, Ints, as_float32, dots, softmax
+from cosmic_tta.core.arrays import TINY, Array, Ints, as_float32, dots, softmax
 from cosmic_tta.core.explanation import Explanation, votes
 from cosmic_tta.core.memory import FeatureMemory
 from cosmic_tta.core.method import Method
 from cosmic_tta.core.parameters import LARGE, param
 from cosmic_tta.core.types import Prediction, Sample, Task
-from cosmic_tta.methods.bayes_means.state import PASSES, BayesMeansState, remap_classes
+from cosmic_tta.methods.bayes_means.state import TRUST, BayesMeansState, remap_classes
 from cosmic_tta.methods.components import gaussian_classes as gaussian
 from cosmic_tta.methods.components.gaussian_classes import ClassModel, GaussianParameters, LinearModel
 from cosmic_tta.methods.components.sample_window import SampleWindow
 from cosmic_tta.methods.registry import register_method
 
-TRUST_PER_PASS = (0.0, 0.5, 1.0)  # weight of the class means in a sweep; the first pass is zero-shot alone
-assert len(TRUST_PER_PASS) == PASSES
 MIN_WINDOW = 600  # samples
 VOTES = 8  # samples that an explanation lists
 FIRST_SWEEP = 20  # samples before the first sweep
@@ -46,7 +44,7 @@ MIN_MIX_WEIGHT = 0.05  # of the recent and of the overall mix when they are comp
 CORRELATION_ONSET = 0.1  # κ up to which a stream counts as uncorrelated
 MAX_RECENT = 0.98  # weight of the recent mix in the prior
 MAX_DOUBT = 0.5  # in a fully correlated stream: what the class means lose in weight, and the share of novel classes
-JUDGED_PRIOR = 20.0  # samples in all that make the window's shares even when they are judged
+JUDGED_PRIOR = 20.0  # samples in all that make the window's counts even when its shares are judged
 MIN_GAIN = 0.1  # nats per sample by which the window's shares must foresee classes better than even shares do
 MAX_ODDS = 10.0  # bounds the log-odds of uneven shares, so that a stream that changes is noticed in time
 SHARE_PRIOR = 3.0  # samples that every class has beforehand
@@ -110,7 +108,7 @@ class BayesMeans(Method[BayesMeansState]):
         task = state.task
         row = sample.clip[0] if sample.aux is None else np.concatenate((sample.clip[0], sample.aux))  # [W]
         zero_shot = softmax(np.float32(task.logit_scale) * dots(task.unit_text, sample.clip[:1])[0])  # [K]
-        log_zero_shot = np.log(zero_shot + np.float32(1e-30))
+        log_zero_shot = np.log(zero_shot + TINY)
         zero_shot_sum = state.zero_shot_sum * np.float32(1 - 1 / state.room) + zero_shot
 
         # The prior: zero-shot, the recent mix and the class shares.
@@ -131,7 +129,7 @@ class BayesMeans(Method[BayesMeansState]):
         label = int(scores.argmax())
         why = self._explanation(state, row, label, dict(zip(names, reliability.tolist(), strict=True)), bias)
         if learn:
-            self._learn_class_mix(state, log_zero_shot - np.log(zero_shot_sum + 1) + means, scores)
+            self._learn_class_mix(state, log_zero_shot, means, scores)
             state.zero_shot_sum = zero_shot_sum
             self._learn(state, row, prior, logits, scores)
             if kappa <= CORRELATION_ONSET and state.window.has_changed(gaussian.spaces(task.dim, len(row))):
@@ -147,9 +145,11 @@ class BayesMeans(Method[BayesMeansState]):
         kappa = state.explained / state.compared if self.temporal else 0.0
         return kappa, max(0.0, kappa - CORRELATION_ONSET) / (1 - CORRELATION_ONSET)
 
-    def _learn_class_mix(self, state: BayesMeansState, log_evidence: Array, scores: Array) -> None:
+    def _learn_class_mix(self, state: BayesMeansState, log_zero_shot: Array, means: Array, scores: Array) -> None:
         """Compare how well the recent mix, the window's shares and even shares foresaw a sample."""
-        evidence = np.exp(log_evidence - log_evidence.max())  # [K] what the sample says of its class
+        preferred = state.zero_shot_sum + np.float32(JUDGED_PRIOR / len(scores))  # counted as the shares are
+        evidence = log_zero_shot - np.log(preferred) + means
+        evidence = np.exp(evidence - evidence.max())  # [K] what the sample says of its class
         even = float(evidence.sum()) / len(scores)
         expected = float(state.live.soft_count @ evidence) + JUDGED_PRIOR * even
         shares = expected / (state.live.number + JUDGED_PRIOR)
@@ -194,11 +194,11 @@ class BayesMeans(Method[BayesMeansState]):
                 state.pass_offset = _prior_offset(state.zero_shot_sum, counts, state.uneven_odds, level)
             rows = slice(state.cursor, min(state.cursor + left, window.held))
             reference = None if first else (state.reference, state.likelihood)
-            logits, trust = window.prior[rows] - state.pass_offset, TRUST_PER_PASS[state.sweep_pass] * (1 - doubt)
+            logits, trust = window.prior[rows] - state.pass_offset, TRUST[state.sweep_pass] * (1 - doubt)
             labels = gaussian.relabel(window.samples[rows], logits, reference, trust, doubt, state.draft, parameters)
             left -= rows.stop - rows.start
             state.cursor = rows.stop
-            if state.sweep_pass == PASSES - 1:
+            if state.sweep_pass == len(TRUST) - 1:
                 window.label[rows], window.confidence[rows] = labels.argmax(axis=1), labels.max(axis=1)
             if state.cursor == window.held:
                 self._end_pass(state, parameters)
@@ -208,7 +208,7 @@ class BayesMeans(Method[BayesMeansState]):
     def _end_pass(self, state: BayesMeansState, parameters: GaussianParameters) -> None:
         """Let the draft be the next pass's reference, or, after the last pass, the model that answers."""
         state.cursor = 0
-        state.sweep_pass = (state.sweep_pass + 1) % PASSES
+        state.sweep_pass = (state.sweep_pass + 1) % len(TRUST)
         if state.sweep_pass == 0:
             state.live, state.draft = state.draft, state.live
         else:

@@ -12,7 +12,7 @@ from cosmic_tta.core.types import State, Task
 from cosmic_tta.methods.components.gaussian_classes import ClassModel, LinearModel
 from cosmic_tta.methods.components.sample_window import SampleWindow
 
-PASSES = 3  # of a sweep
+TRUST = (0.0, 0.5, 1.0)  # in the class means, per pass of a sweep; the first pass is zero-shot alone
 
 
 @dataclass
@@ -43,7 +43,7 @@ class BayesMeansState(State):
         super().validate()
         for fits, problem in (
             (self.window.held <= self.seen, "window of samples contradicts itself"),
-            (0 <= self.sweep_pass < PASSES and 0 <= self.cursor <= self.window.held, "sweep cannot be under way"),
+            (0 <= self.sweep_pass < len(TRUST) and 0 <= self.cursor <= self.window.held, "sweep cannot be under way"),
             (0 <= self.explained <= self.compared and self.compared > 0, "counts of explained samples are impossible"),
         ):
             if not fits:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosmic_tta.core.arrays import Array, Ints, as_float32, softmax, take_classes, unit
+from cosmic_tta.core.arrays import TINY, Array, Ints, as_float32, softmax, take_classes, unit
 from cosmic_tta.core.kernel import COMPILED
 
 Floats = NDArray[np.float64]
@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 MIN_RELIABILITY, MAX_RELIABILITY = 0.01, 0.9
 LABEL_NOISE = 1.3  # wrong soft labels lower the mean cosine within a class: ρ is raised by this factor
 PRIOR_PAIRS, PRIOR_COSINE = 20.0, 0.3  # what ρ is shrunk towards, and by how many pairs of samples
+MIN_REST = np.float32(1e-6)  # of a sample's length, squared, beside the running mean
 MAX_SCALE = 1000.0  # of a dimension that hardly varies
 
 
@@ -74,8 +75,8 @@ class ClassModel:
             average, prior = variance.mean(), parameters.variance_prior
             variance = (number * variance + prior * average) / (number + prior)
             self.centre[space] = mean
-            floor = max(average / MAX_SCALE**2, 1e-30)
-            self.scale[space] = np.sqrt(max(average, 1e-30) / np.maximum(variance, floor))
+            floor = max(average / MAX_SCALE**2, TINY)
+            self.scale[space] = np.sqrt(max(average, TINY) / np.maximum(variance, floor))
 
     def standardize(self, rows: Array, dim: int) -> Array:
         """Return standardised rows [B, W]."""
@@ -135,7 +136,7 @@ def linear(model: ClassModel, parameters: GaussianParameters) -> LinearModel:
     for space in spaces(parameters.dim, len(mean)):
         g, sums = mean[space], model.sums[:, space]
         gg = g @ g
-        rest = np.maximum(1 - gg, np.float32(1e-6))
+        rest = np.maximum(1 - gg, MIN_REST)
         length = (np.einsum("kd,kd->k", sums, sums) - 2 * n * (sums @ g) + n * n * gg) / rest  # [K] |c_k|²
         within = float((length - model.square).sum()) + PRIOR_PAIRS * PRIOR_COSINE
         pairs = float((n * n - model.square).sum()) + PRIOR_PAIRS

@@ -12,9 +12,8 @@ from math import cos, pi
 
 import numpy as np
 
-from cosmic_tta.core.arrays import Array, Ints, as_float32, softmax
+from cosmic_tta.core.arrays import TINY, Array, Ints, as_float32, softmax
 
-TINY = np.float32(1e-30)
 Parameters = dict[str, Array]
 
 

@@ -13,6 +13,7 @@ from cosmic_tta.core.errors import SnapshotError
 Floats = NDArray[np.float64]
 
 RECENT = 50  # samples of the recent mean, and samples that are kept after a sudden change
+MIN_VARIANCE = 1e-12  # of a window; below it is rounding
 CHANGE = 4.0  # squared distance of the recent mean from the window's mean, relative to what chance makes of it
 
 
@@ -96,7 +97,7 @@ class SampleWindow:
         mean = self.moments[0] / self.held
         variance = self.moments[1] / self.held - mean * mean
         moved = (self.recent_mean - mean) ** 2
-        ratios = [moved[space].sum() / max(variance[space].sum(), 1e-12) for space in spaces]
+        ratios = [moved[space].sum() / max(variance[space].sum(), MIN_VARIANCE) for space in spaces]
         return bool(sum(ratios) / len(ratios) * (2 * RECENT - 1) > CHANGE)
 
     def supporters(self, label: int, query: Array, most: int) -> tuple[Ints, Array]:
