@@ -95,6 +95,20 @@ def test_absent_classes_do_little_harm(shared: Path) -> None:
     assert np.mean(gains) >= -0.02
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_many_classes_of_which_zero_shot_prefers_a_few_do_not_look_uneven(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    text, labels = rng.standard_normal((400, 64)), rng.permutation(np.repeat(np.arange(400), 3))[:400]
+    clip = text[labels] + text[:5].sum(axis=0) / 2 + 1.4 * rng.standard_normal((400, 64))
+    task = Task(tuple(map(str, range(400))), unit(as_float32(text)), 20.0)
+    method = BayesMeans()
+    state = method.init(task)
+    seen = [method.step(state, Sample(row[None])) for row in unit(as_float32(clip))]
+    zero_shot = np.mean([each.parts["zero_shot"].argmax() == label for each, label in zip(seen, labels, strict=True)])
+    assert np.mean([each.label == label for each, label in zip(seen, labels, strict=True)]) > zero_shot + 0.05
+    assert state.uneven_odds < 0
+
+
 def answers_of(method: BayesMeans, pack: FeaturePack, order: Ints) -> tuple[Ints, Ints]:
     """Return the method's answers and those of zero-shot on a stream."""
     state = method.init(pack.task())
