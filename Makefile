@@ -7,8 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export CFLAGS := $(CFLAGS) -Werror
 KERNEL := setup.py $(wildcard kernel/*.[ch] kernel/*/*.[ch])
 
-.PHONY: demo test test-plain test-scale torture torture-quick torture-service soak lint format bench results asan docs \
-  dist clean
+.PHONY: demo test test-plain test-scale torture torture-quick torture-service soak lint format bench results asan docs dist clean
 
 demo: .venv/reported
 	$(BIN)/cosmic demo
