@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "methods" / "figures"
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 156, 56, 28, 22, 12
-FONT, LINE, TIP = 16, 21.5, 1.9  # TIP: between an arrow's tip and its box
+FONT, LINE, TIP = 15, 20.5, 1.9  # TIP: between an arrow's tip and its box
 COLOURS = {  # fill and border; the text is dark on all of them, in a light page and in a dark one
     "input": ("#dbeafe", "#3b82f6"),
     "compute": ("#f1f5f9", "#64748b"),

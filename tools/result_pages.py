@@ -56,18 +56,19 @@ class Results:
         """Return a table with a row per setting."""
         rows = []
         for setting in self.settings:
-            values = [self.means.get((stream, setting, method, figure)) for method in self.methods]
-            rows.append([", ".join(setting), *("–" if value is None else format(value, show) for value in values)])
+            values = [self.means.get((stream, setting, method, figure), np.nan) for method in self.methods]
+            rows.append([", ".join(setting), *shown(values, show, lowest=figure == "ece")])
         return self._table("pack, auxiliary features", rows)
 
     def gains(self) -> str:
         """Return the table of mean gains per stream."""
         gains = np.array([self._gains(stream) for stream in self.streams])  # [streams, methods, settings]
-        rows = [[STREAMS[name], *signed(row.mean(axis=1))] for name, row in zip(self.streams, gains, strict=True)]
-        rows.append(["all", *signed(gains.mean(axis=(0, 2)))])
-        rows.append(["worst setting", *signed(gains.min(axis=(0, 2)))])
+        means = gains.mean(axis=2)
+        rows = [[STREAMS[name], *shown(row, "+.2f")] for name, row in zip(self.streams, means, strict=True)]
+        rows.append(["all", *shown(gains.mean(axis=(0, 2)), "+.2f")])
+        rows.append(["worst setting", *shown(gains.min(axis=(0, 2)), "+.2f")])
         ranks = mean_ranks(gains.transpose(0, 2, 1).reshape(-1, len(self.methods)))
-        rows.append(["mean rank", *(f"{rank:.2f}" for rank in ranks)])
+        rows.append(["mean rank", *shown(ranks, ".2f", lowest=True)])
         return self._table("stream", rows)
 
     def conditions(self) -> str:
@@ -84,12 +85,15 @@ class Results:
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def signed(values: Iterable[float]) -> list[str]:
-    """Return numbers with their signs."""
-    return [f"{value:+.2f}" for value in values]
+def shown(values: Iterable[float], form: str, lowest: bool = False) -> list[str]:
+    """Return numbers as text, the best in bold, and a dash where there is none."""
+    texts = ["–" if np.isnan(value) else format(value, form) for value in values]
+    numbers = {float(text) for text in texts if text != "–"}
+    best = (min if lowest else max)(numbers, default=None)
+    return [f"**{text}**" if text != "–" and float(text) == best else text for text in texts]
 
 
-def mean_ranks(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Iterable[float]:
+def mean_ranks(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[float]:
     """Return the mean rank per column, 1 for the highest; equal ones share their mean rank."""
     above = (rows[:, None] > rows[:, :, None]).sum(axis=2)
     equal = (rows[:, None] == rows[:, :, None]).sum(axis=2)

@@ -42,10 +42,10 @@ def test_the_tables_are_means_over_seeds(tmp_path: Path) -> None:
     text = page.read_text()
     assert "old" not in text
     assert "| pack, auxiliary features | zero-shot | `tda` |" in text
-    assert "| one, none | 50.00 | 65.00 |\n| two, given | 25.00 | 25.00 |" in text
-    assert "| one, none | +0.00 | +15.00 |" in text
-    assert "| one, none | 10.0 | 20.0 |" in text
-    assert "| one, none | 75.0 | 80.0 |" in text
+    assert "| one, none | 50.00 | **65.00** |\n| two, given | **25.00** | **25.00** |" in text
+    assert "| one, none | +0.00 | **+15.00** |" in text
+    assert "| one, none | **10.0** | 20.0 |" in text
+    assert "| one, none | 75.0 | **80.0** |" in text
     assert "Version 0.1.0, seeds 0, 1, 9 runs." in text
 
 
@@ -53,11 +53,11 @@ def test_gains_are_means_over_settings_and_equal_ones_share_a_rank(tmp_path: Pat
     page = write_page(tmp_path, "gains")
     assert run(tmp_path).returncode == 0
     lines = page.read_text().splitlines()
-    assert "| shuffled | +0.00 | +7.50 |" in lines
-    assert "| open set | +0.00 | +2.50 |" in lines
-    assert "| all | +0.00 | +5.00 |" in lines
-    assert "| worst setting | +0.00 | -5.00 |" in lines
-    assert "| mean rank | 1.62 | 1.38 |" in lines  # ranks 2, 1.5, 2, 1 and 1, 1.5, 1, 2
+    assert "| shuffled | +0.00 | **+7.50** |" in lines
+    assert "| open set | +0.00 | **+2.50** |" in lines
+    assert "| all | +0.00 | **+5.00** |" in lines
+    assert "| worst setting | **+0.00** | -5.00 |" in lines
+    assert "| mean rank | 1.62 | **1.38** |" in lines  # ranks 2, 1.5, 2, 1 and 1, 1.5, 1, 2
 
 
 def test_the_rest_of_a_page_stays_and_a_second_run_changes_nothing(tmp_path: Path) -> None:
