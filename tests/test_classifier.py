@@ -129,3 +129,32 @@ def test_a_word_that_the_mini_model_does_not_know() -> None:
 def test_folders_of_images(tmp_path: Path) -> None:
     files = sorted(class_folders(tmp_path / "in", ("a", "b"), 3).rglob("*.jpg"))
     assert len(classifier()(files)) == 6
+
+
+def test_an_image_of_none_of_the_classes_is_answered_unknown() -> None:
+    stream, plain = [image(number) for number in range(12)], classifier()
+    shares = [plain.predict(plain.sample(picture)).unknown for picture in stream]
+    limit = float(np.median(shares))
+    assert min(shares) <= limit < max(shares)
+    for answers, share in zip(classifier(unknown=limit)(stream, top=2), shares, strict=True):
+        assert len(answers) == 2
+        assert (answers[0] == {"label": "unknown", "score": share}) == (share > limit)
+    assert all(answers[0]["label"] in CLASSES for answers in classifier(unknown=1.0)(stream))
+
+
+def test_rejected_images_are_learned_all_the_same() -> None:
+    one, other = classifier(), classifier(unknown=0.0)
+    stream = [image(number) for number in range(6)]
+    one(stream), other(stream)
+    assert one(image(9), learn=False) == [each for each in other(image(9), learn=False) if each["label"] != "unknown"]
+
+
+@pytest.mark.parametrize("unknown", [-0.1, 1.1, float("nan")])
+def test_a_limit_of_unknown_that_is_no_share_is_refused(unknown: float) -> None:
+    with pytest.raises(InputError, match="unknown must be a number from 0 to 1"):
+        classifier(unknown=unknown)
+
+
+def test_a_class_of_the_name_unknown_and_a_limit_are_refused() -> None:
+    with pytest.raises(InputError, match="unknown"):
+        Classifier(("cat", "unknown"), clip=TinyEncoder(), unknown=0.5)

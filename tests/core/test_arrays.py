@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosmic_tta.core.arrays import affinity, as_float32, entropy, logits_entropy, softmax, unit, unit_mean
+from cosmic_tta.core.arrays import affinity, agreement, as_float32, entropy, logits_entropy, softmax, unit, unit_mean
 
 RNG = np.random.default_rng(0)
 
@@ -45,3 +45,9 @@ def test_a_unit_mean_is_the_direction_of_some_rows() -> None:
     np.testing.assert_allclose(unit_mean(rows, np.array([4])), unit(rows[4]), atol=1e-6)
     np.testing.assert_allclose(unit_mean(rows, np.array([5, 0, 2])), unit(rows[[5, 0, 2]].mean(axis=0)), atol=1e-6)
     assert not unit_mean(np.stack([rows[0], -rows[0]]), np.array([0, 1])).any()
+
+
+def test_agreement_is_the_geometric_mean_of_two_draws_naming_one_class() -> None:
+    zero_shot, scores = as_float32([[0.5, 0.5], [1, 0]]), as_float32([[0.9, 0.1], [0.25, 0.75]])
+    np.testing.assert_allclose(agreement(zero_shot, scores), [np.sqrt(0.5 * 0.5), np.sqrt(0.25)], rtol=1e-6)
+    assert agreement(zero_shot, scores).dtype == np.float32

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cosmic_tta import Prediction, Sample, Support, Task, ZeroShot
 from cosmic_tta.core.arrays import as_float32, unit
@@ -79,3 +81,19 @@ def test_a_buffer_may_be_used_again_and_what_was_checked_stays_so() -> None:
 
 def test_a_numpy_number_is_a_logit_scale() -> None:
     assert Task(NAMES, TEXT, logit_scale=np.float32(50)).logit_scale == 50.0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("zero_shot", "scores", "unknown"),
+    [([1, 0, 0], [1, 0, 0], 0), ([1, 0, 0], [0, 1, 0], 1), ([1 / 3] * 3, [1, 0, 0], 2 / 3), ([0.5, 0.5], [1, 0], 0.5)],
+)
+def test_an_image_is_unknown_where_zero_shot_is_unsure_or_contradicted(
+    zero_shot: list[float], scores: list[float], unknown: float
+) -> None:
+    assert Prediction(as_float32(scores), {"zero_shot": as_float32(zero_shot)}).unknown == pytest.approx(unknown)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 9))
+def test_unknown_is_a_share(seed: int, classes: int) -> None:
+    one, other = as_float32(np.random.default_rng(seed).dirichlet(np.full(classes, 0.1), 2))
+    assert 0 <= Prediction(one, {"zero_shot": other}).unknown <= 1

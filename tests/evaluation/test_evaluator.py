@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cosmic_tta import Cosmic, Tda, ZeroShot
+from cosmic_tta.core.arrays import agreement
 from cosmic_tta.evaluation.evaluator import EvaluationProgress, evaluate, run_evaluation
 from cosmic_tta.evaluation.streams.registry import STREAMS
 from cosmic_tta.features.pack import FeaturePack
@@ -55,7 +56,7 @@ def test_unknown_images_are_scored_but_do_not_count(pack: FeaturePack) -> None:
     assert run.labels is not None
     assert run.scores.shape == (120, 15)
     assert (run.labels[~run.known] == -1).all()
-    confidence = (run.scores * run.parts["zero_shot"]).sum(axis=1)  # that zero-shot and the method agree
+    confidence = agreement(run.parts["zero_shot"], run.scores)
     first, second = confidence[run.known][:, None], confidence[~run.known][None]
     assert run.report.metrics["auroc"] == pytest.approx(((first > second) + 0.5 * (first == second)).mean())
 

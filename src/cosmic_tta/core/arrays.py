@@ -51,6 +51,17 @@ def softmax(logits: Array) -> Array:
     return probabilities
 
 
+def agreement(zero_shot: Array, scores: Array) -> Array:
+    """Return how far zero-shot's probabilities [..., K] agree with themselves and with other ones, from 0 to 1.
+
+    Two draws of zero-shot name the same class with probability p·p; one of zero-shot and one of the other with
+    probability p·z. The result is their geometric mean.
+    """
+    itself, other = (zero_shot * zero_shot).sum(axis=-1), (zero_shot * scores).sum(axis=-1)
+    result: Array = np.sqrt(itself * other)
+    return result
+
+
 def entropy(probabilities: Array, epsilon: float) -> Array:
     """Entropy over the last axis, in nats: -sum p·log(p + epsilon)."""
     value: Array = -(probabilities * np.log(probabilities + np.float32(epsilon))).sum(axis=-1)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cosmic_tta.core.arrays import Array, Ints, unit
+from cosmic_tta.core.arrays import Array, Ints, agreement, unit
 from cosmic_tta.core.errors import InputError, SnapshotError
 from cosmic_tta.core.explanation import Explanation
 
@@ -293,10 +293,10 @@ class Prediction:
     def unknown(self) -> float:
         """How likely the image is of none of the classes, from 0 to 1.
 
-        It is the probability that zero-shot and the method name different classes if each draws one from its scores. It
-        is high where one of them is unsure, or where they contradict each other. It ranks images; it is not calibrated.
+        It is 1 - `agreement` of zero-shot and the method: high where zero-shot is unsure or the two contradict each
+        other. It ranks images; it is not calibrated.
         """
-        return min(max(1.0 - float(self.scores @ self.parts["zero_shot"]), 0.0), 1.0)
+        return min(max(1.0 - float(agreement(self.parts["zero_shot"], self.scores)), 0.0), 1.0)
 
     @cached_property
     def why(self) -> Explanation:

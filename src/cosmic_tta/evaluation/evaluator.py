@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cosmic_tta.core.arrays import Array, Bools, Ints
+from cosmic_tta.core.arrays import Array, Bools, Ints, agreement
 from cosmic_tta.core.files import write_atomic
 from cosmic_tta.core.method import Method
 from cosmic_tta.core.parameters import values
@@ -256,8 +256,7 @@ def _metrics(run: EvaluationRun, *, calibrate: bool) -> dict[str, float]:
     if counted.any() and calibrate:
         confidence = run.calibrated_scores[counted].max(axis=1)
         found |= {"temperature": run.temperature, "ece_fitted": expected_calibration_error(confidence, steps.correct)}
-    agreement = np.einsum("nk,nk->n", run.scores, run.parts["zero_shot"])  # 1 - `Prediction.unknown`
-    auroc = rejection_auroc(agreement, run.known)
+    auroc = rejection_auroc(agreement(run.parts["zero_shot"], run.scores), run.known)  # 1 - `Prediction.unknown`
     return found if auroc is None else found | {"auroc": auroc}
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cosmic_tta.cli.app import main
@@ -56,6 +57,21 @@ def test_json_lines_csv_and_json_say_the_same(folders: Path, capsys: pytest.Capt
     assert [row["label"] for row in table] == [row["answers"][0]["label"] for row in rows]  # type: ignore[index]
     assert run(folders / "first", CLASSES, "--json") == 0
     assert json.loads(capsys.readouterr().out) == rows
+
+
+def test_images_of_none_of_the_classes_are_answered_unknown(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folders / "first", CLASSES, "--format=jsonl") == 0
+    plain = lines(capsys)
+    limit = float(np.median([row["unknown"] for row in plain]))
+    assert run(folders / "first", CLASSES, "--format=jsonl", f"--unknown={limit}") == 0
+    for row, before in zip(lines(capsys), plain, strict=True):
+        assert row["unknown"] == before["unknown"]
+        first = row["answers"][0]["label"]  # type: ignore[index]
+        assert (first == "unknown") == (float(row["unknown"]) > limit)  # type: ignore[arg-type]
+    assert run(folders / "first", CLASSES, "--top=2", f"--unknown={limit}") == 0
+    assert 0 < capsys.readouterr().out.count("unknown") < len(plain)
+    assert run(folders / "first", CLASSES, "--unknown=2") == 2
+    assert "unknown must be a number from 0 to 1" in " ".join(capsys.readouterr().err.split())
 
 
 def test_why_names_hyper_classes_inliers_and_the_images_that_spoke(

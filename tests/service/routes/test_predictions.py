@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from tests.support.serving import (
-    digest,
-    learn,
-)
+from cosmic_tta import Sample
+from tests.support.serving import AUX, digest, features, learn, rows
 
 pytestmark = pytest.mark.pathless
 
@@ -42,3 +40,12 @@ def test_labels_are_recorded_all_or_none(service: TestClient, stream: str) -> No
         reply = service.post(f"{stream}/labels", json={"labels": [{"step": step, "label": "cat"}, wrong]})
         assert reply.status_code == 422
     assert service.get(stream).json()["monitor"]["labelled"] == 0
+
+
+def test_each_answer_says_how_likely_the_image_is_of_none_of_the_classes(service: TestClient, stream: str) -> None:
+    unsure = [Sample(row[None], aux) for row, aux in zip(rows(20, seed=3), rows(20, AUX, seed=4), strict=True)]
+    reply = service.post(f"{stream}/predict", json={"features": features(unsure)})
+    assert reply.status_code == 200, reply.text
+    shares = [one["unknown"] for one in reply.json()["predictions"]]
+    assert all(0 <= share <= 1 for share in shares)
+    assert max(shares) > 0.1
