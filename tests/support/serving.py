@@ -166,7 +166,7 @@ class Running:
 
     def client(self, token: str = "") -> Client:
         """A client, once the server is ready."""
-        client = Client(self.url, token=token)
+        client = Client(self.url, token=token, timeout=180)  # a busy machine starts encoders slowly
         until(client.ready)
         return client
 
