@@ -143,7 +143,7 @@ def test_towers_that_gradients_do_not_pass_say_so(tmp_path: Path) -> None:
 
 def test_without_torch_the_install_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cosmic_tta.encoders.registry.find_spec", lambda name: None if name == "torch" else object())
-    with pytest.raises(EncoderError, match=r"needs torch, not installed: pip install 'cosmic-tta\[torch\]'"):
+    with pytest.raises(EncoderError, match=r"needs torch, which is not installed.*: pip install 'cosmic-tta\[torch\]'"):
         make_tower("mini:clip", NAMES)
 
 

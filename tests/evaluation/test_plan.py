@@ -121,7 +121,8 @@ def test_a_support_must_not_reveal_labels_and_must_fit_the_task(plan: Evaluation
 
 def test_packs_of_one_name_are_refused(plan: EvaluationPlan, pack: FeaturePack, folder: Path) -> None:
     pack.write(folder / "copy")
-    with pytest.raises(CosmicError, match="packs of the name: given twice: generated-20"):
+    said = "copy' have the same name, 'generated-20', so .* edit \"name\" in the pack.json of one"
+    with pytest.raises(CosmicError, match=said):
         replace(plan, packs=(*plan.packs, str(folder / "copy"))).check()
 
 

@@ -16,7 +16,7 @@ from cosmic_tta.methods.registry import register_loaded
     [
         ("cosmik", "unknown method 'cosmik': did you mean 'cosmic'"),
         ("cosmic@papr", "unknown preset of cosmic 'papr': did you mean 'paper'"),
-        ("tda@paper", "unknown preset of tda 'paper': Known: default"),
+        ("tda@paper", "unknown preset of tda 'paper'. Known: default"),
     ],
 )
 def test_an_unknown_name_answers_did_you_mean(spec: str, said: str) -> None:

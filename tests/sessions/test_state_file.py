@@ -16,7 +16,7 @@ from cosmic_tta.core.errors import InputError, SnapshotError
 from cosmic_tta.core.state_tree import arrays_digest, state_arrays, state_digest
 from cosmic_tta.features.pack import FeaturePack
 from cosmic_tta.methods.cosmic.state import CosmicState
-from cosmic_tta.sessions.state_file import load, save
+from cosmic_tta.sessions.state_file import load, refuse_differences, save
 
 METHOD = Cosmic()
 
@@ -56,7 +56,7 @@ def test_a_task_without_an_auxiliary_width_adopts_that_of_the_file(
 @pytest.mark.parametrize(
     ("method", "change", "message"),
     [
-        (Dmn(), {}, "method is 'cosmic' there, 'dmn' here"),
+        (Dmn(), {}, "something else: method is 'cosmic' there, 'dmn' here.$"),
         (Cosmic(shots=4), {}, "shots is 8 there, 4 here"),
         (METHOD, {"class_names": tuple("xabcdefghijklmnopqrs")}, "only there: bird 1, .*; only here: x, a"),
         (METHOD, {"logit_scale": 50.0}, "logit_scale is 30.0 there, 50.0 here"),
@@ -69,6 +69,20 @@ def test_another_method_or_task_is_refused_with_what_differs(
 ) -> None:
     with pytest.raises(SnapshotError, match=message):
         load(file, method, replace(pack.task(), **change))
+
+
+def test_at_most_three_parameters_are_named() -> None:
+    stored = {"method": "m", "params": dict.fromkeys("abcde", 1), "encoder": "e"}
+    for names, said in (
+        ("abc", "a is 1 there, 2 here; b is 1 there, 2 here; c is 1 there, 2 here."),
+        ("abcd", "c is 1 there, 2 here; and 1 more parameter."),
+        ("abcde", "c is 1 there, 2 here; and 2 more parameters; encoder is 'e' there, 'f' here."),
+    ):
+        changed = dict.fromkeys(names, 2)
+        expected = {**stored, "params": {**dict.fromkeys("abcde", 1), **changed}}
+        with pytest.raises(SnapshotError) as refused:
+            refuse_differences("it", stored, expected | ({"encoder": "f"} if len(names) == 5 else {}))
+        assert str(refused.value).endswith(said)
 
 
 def test_other_texts_and_another_order_of_classes_are_refused(file: Path, pack: FeaturePack) -> None:

@@ -74,8 +74,7 @@ def _root(
         typer.Option("--include", metavar="FILE.py", help="Load methods from a Python file; may be repeated."),
     ] = None,
 ) -> None:
-    if include_files:
-        include(include_files)
+    include(include_files or ())  # also what the environment variable lists
 
 
 def _include_first(words: list[str]) -> list[str]:

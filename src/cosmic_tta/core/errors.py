@@ -102,9 +102,35 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> UnknownNameErro
         "unknown method 'cosmik': did you mean 'cosmic'? Known: cosmic, tda."
     """
     names = sorted(known)
-    near = get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return UnknownNameError(f"unknown {kind} {given!r}: {hint}Known: {', '.join(names)}.")
+    by_lower = {name.lower(): name for name in reversed(names)}
+    near = get_close_matches(given.lower(), by_lower, n=1, cutoff=0.5)
+    hint = f": did you mean {by_lower[near[0]]!r}?" if near else "."
+    return UnknownNameError(f"unknown {kind} {given!r}{hint} Known: {', '.join(names)}.")
+
+
+def install_extra(extra: str) -> str:
+    """Return the commands that install an extra of this package: from an index, and in a clone.
+
+    >>> print(install_extra("serve"))
+    pip install 'cosmic-tta[serve]', in a clone pip install -e '.[serve]'
+    """
+    return f"pip install 'cosmic-tta[{extra}]', in a clone pip install -e '.[{extra}]'"
+
+
+def missing_packages(needed_by: str, packages: Sequence[str], install: str) -> str:
+    """Return the sentences that say which packages are missing, and what installs them.
+
+    Args:
+        needed_by: What needs them, with its verb.
+        packages: The packages that are not installed.
+        install: The commands that install them.
+
+    Examples:
+        >>> print(missing_packages("onnx: encoders need", ["onnxruntime"], "pip install onnxruntime"))
+        onnx: encoders need onnxruntime, which is not installed. Run: pip install onnxruntime.
+    """
+    listed = " and ".join(filter(None, (", ".join(packages[:-1]), packages[-1])))
+    return f"{needed_by} {listed}, which {'is' if len(packages) == 1 else 'are'} not installed. Run: {install}."
 
 
 def refuse_duplicates(what: str, names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from cosmic_tta.core.errors import InputError
+from cosmic_tta.core.errors import InputError, install_extra, missing_packages
 
 if TYPE_CHECKING:
     from cosmic_tta.distributed.cluster import connect_cluster
@@ -51,7 +51,4 @@ def require() -> None:
         ...     assert "cosmic-tta[ray]" in str(error)
     """
     if find_spec("ray") is None:
-        raise InputError(
-            "--engine ray needs ray, which is not installed. Run: pip install 'cosmic-tta[ray]', "
-            "or in a clone: pip install -e '.[ray]'."
-        )
+        raise InputError(missing_packages("--engine ray needs", ["ray"], install_extra("ray")))

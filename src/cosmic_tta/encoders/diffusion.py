@@ -8,10 +8,10 @@ from typing import Any
 
 from PIL import Image
 
-from cosmic_tta.core.errors import EncoderError, unknown_name
+from cosmic_tta.core.errors import EncoderError, install_extra, missing_packages, unknown_name
 from cosmic_tta.encoders.base import EncoderOptions
 
-INSTALL = "pip install 'cosmic-tta[diffusion]', in a clone -e '.[diffusion]'"
+INSTALL = install_extra("diffusion")
 EXAMPLE = "stabilityai/stable-diffusion-2-1-unclip-small"  # varies an image and needs no prompt
 MINI = "mini:diffusion"
 ViewGenerator = Callable[[Image.Image, int, int], list[Image.Image]]  # (image, count, seed) → variations
@@ -36,7 +36,7 @@ def load(name: str, device: str = "auto") -> ViewGenerator:
         raise unknown_name("embedded diffusion model", name, (MINI,))
     missing = [package for package in ("torch", "diffusers") if find_spec(package) is None]
     if missing:
-        raise EncoderError(f"generating views needs {' and '.join(missing)}, not installed: {INSTALL}.")
+        raise EncoderError(missing_packages("generating views needs", missing, INSTALL))
     import torch
     from diffusers import DiffusionPipeline
 

@@ -12,12 +12,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cosmic_tta.core.errors import CosmicError, EncoderError, InputError, unknown_name
+from cosmic_tta.core.errors import (
+    CosmicError,
+    EncoderError,
+    InputError,
+    install_extra,
+    missing_packages,
+    unknown_name,
+)
 from cosmic_tta.core.types import PromptTower
 from cosmic_tta.encoders.base import DEVICES, DTYPES, KINDS, ClipEncoder, Encoder, EncoderOptions
 
 BATCHES = {"cpu": 64, "cuda": 256, "mps": 128}
-TORCH = "pip install 'cosmic-tta[torch]', in a clone -e '.[torch]' (we test with torch==2.13.0)"
+TORCH = f"{install_extra('torch')} (we test with torch==2.13.0)"
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class EncoderFamily:
     def load(self, model: str, weights: str | None, options: EncoderOptions) -> Encoder:
         """Import the family's module and load an encoder."""
         if self.missing:
-            raise EncoderError(f"{self.name}: encoders need {', '.join(self.missing)}, not installed: {self.install}.")
+            raise EncoderError(missing_packages(f"{self.name}: encoders need", self.missing, self.install))
         encoder: Encoder = self.module().load(model, weights, options)
         return encoder
 
@@ -97,7 +104,7 @@ FAMILIES: Mapping[str, EncoderFamily] = {
             "open_clip:MODEL[,WEIGHTS]",
             "open_clip:ViT-B-16,openai",
             ("torch", "torchvision", "open_clip"),
-            "pip install 'cosmic-tta[open_clip]', with a torchvision that fits your torch",
+            f"{install_extra('open_clip')}, with a torchvision that fits your torch",
             "models that open_clip loads",
             weights=True,
             tower_packages=("torch", "torchvision", "open_clip"),
@@ -218,7 +225,7 @@ def make_tower(
     family, model, weights = _split(spec)
     missing = [package for package in family.tower_packages if find_spec(package) is None]
     if missing:
-        raise EncoderError(f"learning prompts needs {' and '.join(missing)}, not installed: {TORCH}.")
+        raise EncoderError(missing_packages("learning prompts needs", missing, TORCH))
     if not family.tower_packages:
         raise EncoderError(f"{spec}: an exported graph has no gradients; give the encoder that it was exported from.")
     from cosmic_tta.encoders.prompt_tower import TorchPromptTower

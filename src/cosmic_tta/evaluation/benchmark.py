@@ -12,11 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cosmic_tta.core.errors import CosmicError, InputError, PackError, refuse_duplicates
+from cosmic_tta.core.errors import CosmicError, InputError, PackError
 from cosmic_tta.evaluation.jobs import Job, open_pack
 from cosmic_tta.evaluation.plan import EvaluationPlan
 from cosmic_tta.evaluation.streams.registry import find_kind, make_stream
 from cosmic_tta.features.pack import FeaturePack
+from cosmic_tta.features.pack_ops import refuse_same_names
 from cosmic_tta.methods import METHODS, split_name
 
 DEFAULT_STREAMS = (
@@ -127,7 +128,7 @@ class BenchmarkPlan:
                     f"{spec} needs a {' and a '.join(needs)}; a benchmark runs methods that need features alone. "
                     "Use `cosmic eval` or `cosmic sweep` for it."
                 )
-        refuse_duplicates("packs of the name", [open_pack(folder).name for folder in self.packs])
+        refuse_same_names({folder: open_pack(folder) for folder in self.packs})
         if not self.jobs:
             raise InputError(f"nothing is left to run. {' '.join(self.left_out)}")
 

@@ -12,6 +12,7 @@ from cosmic_tta.core.parameters import known_parameter
 from cosmic_tta.evaluation.jobs import Job, fingerprint, open_pack
 from cosmic_tta.evaluation.streams.registry import check_stream, find_kind
 from cosmic_tta.features.pack import AUX_KINDS
+from cosmic_tta.features.pack_ops import refuse_same_names
 from cosmic_tta.methods import split_name
 from cosmic_tta.training.checkpoint_file import match_methods
 
@@ -109,7 +110,7 @@ class EvaluationPlan:
     def _check_packs(self) -> None:
         if self.join and len(self.packs) < 2:
             raise InputError(f"to join packs takes at least two; given {len(self.packs)}.")
-        refuse_duplicates("packs of the name", [open_pack(folder).name for folder in self.packs])
+        refuse_same_names({folder: open_pack(folder) for folder in self.packs})
         for folders, order, seed in product(self._pack_groups(), self.orders, self.seeds):
             check_stream(order, open_pack(*folders), seed, self.limit)
 

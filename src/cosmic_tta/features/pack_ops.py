@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosmic_tta.core.arrays import Ints, as_float32, unit
-from cosmic_tta.core.errors import PackError
+from cosmic_tta.core.errors import InputError, PackError
 from cosmic_tta.core.types import UNIT_TOLERANCE
 from cosmic_tta.features.pack import FeaturePack
 
@@ -133,3 +133,28 @@ def shift_half(pack: FeaturePack, seed: int, length: float) -> tuple[FeaturePack
 
     clip = move(pack.clip)
     return replace(pack, clip=clip, aux=None if pack.aux is None else move(pack.aux), domains=domains), domains
+
+
+def refuse_same_names(packs: Mapping[str, FeaturePack]) -> None:
+    """Raise an InputError if two packs have the same name: their runs could not be distinguished.
+
+    Args:
+        packs: The packs, by folder.
+
+    Examples:
+        >>> from cosmic_tta.features.synthetic import superclass_pack
+        >>> pack = superclass_pack(images=20)
+        >>> try:
+        ...     refuse_same_names({"a": pack, "b": pack})
+        ... except InputError as error:
+        ...     print(str(error).split(",")[0])
+        the packs 'a' and 'b' have the same name
+    """
+    first: dict[str, str] = {}
+    for folder, pack in packs.items():
+        other = first.setdefault(pack.name, folder)
+        if other != folder:
+            raise InputError(
+                f"the packs {other!r} and {folder!r} have the same name, {pack.name!r}, so their runs cannot be "
+                'distinguished; edit "name" in the pack.json of one of them.'
+            )

@@ -20,7 +20,7 @@ from cosmic_tta.evaluation.benchmark_summary import (
 from cosmic_tta.evaluation.report import Report
 from cosmic_tta.features.pack import AUX_KINDS
 from cosmic_tta.reporting.chart_data import Cell, Chart, ResultSet, Table, slug
-from cosmic_tta.reporting.tables import ABSENT, as_csv, markdown
+from cosmic_tta.reporting.tables import ABSENT, as_csv, counted, markdown
 
 CSV_COLUMNS = (
     "method", "pack", "aux", "stream", "seed", "acc1", "zero_shot_acc1", "gain", "ece", "auroc", "ms_per_sample",
@@ -199,7 +199,8 @@ def write_benchmark(
     if not can_draw():
         return [csv, text]
     facts = ResultSet("about", "About", notes=description.facts(), missing=description.missing)
-    lead = f"{len(reports):,} runs on {len(description.packs)} packs. Choose a stream and the auxiliary features."
+    counts = f"{counted(len(reports), 'run')} on {counted(len(description.packs), 'pack')}"
+    lead = f"{counts}. Choose a stream and the auxiliary features."
     write_page([*benchmark_sections(reports, left_out), facts], page, "Benchmark", lead)
     return [csv, text, page]
 

@@ -25,6 +25,15 @@ LATEX_ESCAPES = {
 }  # fmt: skip
 
 
+def counted(number: int, one: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "pack"), counted(1200, "pack")
+    ('1 pack', '1,200 packs')
+    """
+    return f"{number:,} {one}{'s' * (number != 1)}"
+
+
 def is_oracle_column(column: str) -> bool:
     """Return whether a column holds values that were tuned on labels."""
     return ORACLE in column.lower()

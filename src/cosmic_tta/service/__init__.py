@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from cosmic_tta.core.errors import InputError
+from cosmic_tta.core.errors import InputError, install_extra, missing_packages
 
 if TYPE_CHECKING:
     from cosmic_tta.service.app import make_app
@@ -50,7 +50,4 @@ def require_packages() -> None:
     """
     missing = [package for module, package in _PACKAGES.items() if find_spec(module) is None]
     if missing:
-        raise InputError(
-            f"the service needs {', '.join(missing)}, which is not installed. Run: pip install 'cosmic-tta[serve]', "
-            "or in a clone: pip install -e '.[serve]'."
-        )
+        raise InputError(missing_packages("the service needs", missing, install_extra("serve")))

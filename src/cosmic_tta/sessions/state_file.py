@@ -23,6 +23,7 @@ from cosmic_tta.core.state_tree import arrays_digest, check_arrays, fill, state_
 from cosmic_tta.core.types import State, Task
 
 FORMAT = 5
+MAX_NAMED_PARAMETERS = 3  # in the error for a state of other parameters
 S = TypeVar("S", bound=State)
 
 
@@ -152,14 +153,17 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def refuse_differences(name: str, stored: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Refuse a file of another method, other parameters, classes, texts or encoders; `name` is for the error."""
+    if stored.get("method") != expected["method"]:  # then its parameters are others too
+        raise SnapshotError(
+            f"{name} belongs to something else: method is {stored.get('method')!r} there, {expected['method']!r} here."
+        )
     opaque = {"text": "its class texts differ", "support": "its support set differs"}
     differences: list[str] = []
     for key, value in expected.items():
         if key == "digest" or stored.get(key) == value:
             continue
         if key == "params" and isinstance(stored.get(key), dict):
-            changed = [k for k in {**value, **stored[key]} if value.get(k) != stored[key].get(k)]
-            differences += [f"{k} is {stored[key].get(k)!r} there, {value.get(k)!r} here" for k in changed]
+            differences += _parameter_differences(stored[key], value)
         elif key in opaque:
             differences.append(opaque[key])
         elif key == "class_names" and isinstance(stored.get(key), list):
@@ -168,6 +172,14 @@ def refuse_differences(name: str, stored: Mapping[str, Any], expected: Mapping[s
             differences.append(f"{key} is {stored.get(key)!r} there, {value!r} here")
     if differences:
         raise SnapshotError(f"{name} belongs to something else: {'; '.join(differences)}.")
+
+
+def _parameter_differences(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    changed = [k for k in {**expected, **stored} if expected.get(k) != stored.get(k)]
+    named = changed[:MAX_NAMED_PARAMETERS]
+    differences = [f"{k} is {stored.get(k)!r} there, {expected.get(k)!r} here" for k in named]
+    more = len(changed) - len(named)
+    return [*differences, *([f"and {more} more parameter{'s' * (more > 1)}"] if more else [])]
 
 
 def _class_difference(stored: list[str], expected: list[str]) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from cosmic_tta.cli.app import main
 from cosmic_tta.features.pack import FeaturePack, check_pack
+from cosmic_tta.features.synthetic import superclass_pack
 from tests.support.tiny import class_folders
 
 pytestmark = pytest.mark.torch
@@ -151,7 +152,10 @@ def test_wrong_sources_and_encoders(
     assert "has no text tower" in refused(capsys, "extract", str(photos), dino, out)
     assert "unknown family of encoders" in refused(capsys, "extract", str(photos), "--clip=hff:x", out)
     (tmp_path / "out").mkdir()
-    assert "exists already" in refused(capsys, "extract", str(photos), clip, out)
+    assert "out' exists already; remove it" in refused(capsys, "extract", str(photos), clip, out)
+    superclass_pack(images=20).write(tmp_path / "whole")
+    told = refused(capsys, "extract", str(photos), clip, f"--out={tmp_path / 'whole'}")
+    assert "whole' exists already and is complete; remove it" in told
 
 
 def test_an_interrupt_says_how_to_go_on(

@@ -158,7 +158,7 @@ def test_other_encoders_and_classes_from_a_file(folders: Path, capsys: pytest.Ca
         (["first", CLASSES, "--method=cosmik"], "did you mean 'cosmic'"),
         (["empty", CLASSES], "there is no image in the folder"),
         (["nothing*.png", CLASSES], "no file matches"),
-        (["bad.png", CLASSES], "none of 1 images could be read"),
+        (["bad.png", CLASSES], "no image could be read; 1 given"),
         (["first", CLASSES, "--state=bad.png"], "bad.png"),
         (["first", CLASSES, "--state=no/such/folder/state"], "cannot write"),
     ],

@@ -88,7 +88,7 @@ def test_parquet_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(DatasetError, match="is not inside"):
         item.read()
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(DatasetError, match="is read with pyarrow, which is not installed: pip install"):
+    with pytest.raises(DatasetError, match="needs pyarrow, which is not installed. Run: pip install"):
         open_source(file)
 
 

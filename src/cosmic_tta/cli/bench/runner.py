@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from cosmic_tta.cli.bench.workload import BenchSettings
-from cosmic_tta.core.errors import CosmicError, InputError
+from cosmic_tta.core.errors import CosmicError, InputError, missing_packages
 from cosmic_tta.core.kernel import path
 from cosmic_tta.evaluation.report import machine, software
 from cosmic_tta.features.text_towers import needs_prompt_tower
@@ -51,7 +51,7 @@ def parse_settings(classes: str, methods: str, **numbers: int) -> BenchSettings:
         kind, preset = split_name(spec)
         specs.append(kind.name if preset == "default" else f"{kind.name}@{preset}")
         if needs_prompt_tower(kind) and find_spec("torch") is None:
-            raise InputError(f"{kind.name} needs torch, not installed: {INSTALL}.")
+            raise InputError(missing_packages(f"{kind.name} needs", ["torch"], INSTALL))
         if "checkpoint" in kind.needs:
             raise InputError(f"{kind.name} needs a checkpoint; cosmic eval shows its time and memory instead.")
     for option, entries in (("--classes", [*map(int, words)]), ("--methods", specs)):

@@ -32,6 +32,7 @@ from cosmic_tta.features.pack import AUX_KINDS
 from cosmic_tta.methods import split_name
 from cosmic_tta.reporting.benchmark_page import BenchmarkDescription, benchmark_markdown, write_benchmark
 from cosmic_tta.reporting.plotting.requirements import INSTALL, can_draw
+from cosmic_tta.reporting.tables import counted
 
 STREAMS_TEXT, AUX_TEXT = ",".join(DEFAULT_STREAMS), ",".join(DEFAULT_AUX)
 SEEDS_TEXT = ",".join(map(str, DEFAULT_SEEDS))
@@ -124,7 +125,8 @@ def show_results(plan: BenchmarkPlan, done: SweepResult, out: Path, command: str
         print(benchmark_markdown(done.reports, description, left_out))
         files = write_benchmark(out, done.reports, description, left_out)
         made = len(done.reports) - done.skipped
-        say(f"{len(done.reports)} of {len(plan.jobs)} runs: {made} run now, {done.skipped} were there before.")
+        runs = f"{len(done.reports)} of {counted(len(plan.jobs), 'run')}"
+        say(f"{runs}: {made} run now, {done.skipped} were there before.")
         say(f"Written: {', '.join(map(str, files))}")
         if not can_draw():
             say(f"To get an HTML page too: {INSTALL}.")

@@ -9,7 +9,7 @@ import typer
 
 from cosmic_tta.cli.options import JsonFile
 from cosmic_tta.cli.terminal import STDOUT, print_table, refuse_unwritable, say, write_json
-from cosmic_tta.core.errors import EncoderError
+from cosmic_tta.core.errors import EncoderError, install_extra, missing_packages
 from cosmic_tta.encoders import FAMILIES, EncoderFamily
 
 EXPORTER = ("torch", "onnx", "onnxscript", "onnxruntime")
@@ -53,9 +53,9 @@ def export_onnx(
 ) -> None:
     """Export an encoder to ONNX, which runs without torch, and compare it with the original."""
     refuse_unwritable(json_file)
-    absent = EncoderFamily("export-onnx", "", "", EXPORTER, "pip install 'cosmic-tta[torch]'", "").missing
+    absent = EncoderFamily("export-onnx", "", "", EXPORTER, install_extra("torch"), "").missing
     if absent:
-        raise EncoderError(f"export-onnx needs {', '.join(absent)}, not installed: pip install 'cosmic-tta[torch]'.")
+        raise EncoderError(missing_packages("export-onnx needs", absent, install_extra("torch")))
     from cosmic_tta.encoders import onnx_export
 
     made = onnx_export.export_onnx(spec, out, int8=int8, opset=opset)

@@ -35,6 +35,8 @@ from cosmic_tta.features.extraction.extract import Extraction, extract
 from cosmic_tta.features.extraction.loader import default_workers
 from cosmic_tta.features.extraction.resume import PartialPack
 from cosmic_tta.features.pack import FeaturePack
+from cosmic_tta.features.pack_format import read_head
+from cosmic_tta.reporting.tables import counted
 
 AUTO = "auto"
 MAX_SHOWN = 20  # failures named on the terminal
@@ -93,7 +95,8 @@ class ExtractOptions:
         if not self.out.name:
             raise InputError(f"--out must name a folder to create; given {str(self.out)!r}.")
         if self.out.exists() and not (self.out.is_dir() and PartialPack.folder_of(self.out).exists()):
-            raise PackError(f"{str(self.out)!r} exists already; remove it or choose another folder.")
+            complete = " and is complete" if _is_pack(self.out) else ""
+            raise PackError(f"{str(self.out)!r} exists already{complete}; remove it or choose another folder.")
 
 
 def extract_pack(
@@ -177,7 +180,8 @@ def _run(
     if not quiet:
         for note in dataset.notes:
             say(f"{dataset.name}: {note}")
-        counts = f"{len(dataset):,} images of {len(dataset.class_names):,} classes"
+        classes = len(dataset.class_names)
+        counts = f"{counted(len(dataset), 'image')} of {classes:,} {'class' if classes == 1 else 'classes'}"
         say(f"{dataset.name}: {counts}, {options.views.count} views each.")
     clip = make_clip(options.clip, device=options.device, dtype=options.dtype)
     aux = None
@@ -220,6 +224,14 @@ def _ray_engine(options: ExtractOptions, stack: ExitStack) -> ExtractionEngine:
     return RayEngine(options.clip, options.aux, device=options.device, dtype=options.dtype, actors=options.workers)
 
 
+def _is_pack(folder: Path) -> bool:
+    try:
+        read_head(folder)
+    except PackError:
+        return False
+    return True
+
+
 def _number(option: str, text: str, least: int) -> int | None:
     if text == AUTO:
         return None
@@ -240,7 +252,7 @@ def _show(done: Extraction) -> None:
     if len(done.failed) > MAX_SHOWN:
         complain(f"... and {len(done.failed) - MAX_SHOWN} more; all are listed in {done.pack / 'pack.json'}.")
     if done.resumed:
-        say(f"{done.resumed:,} images had been encoded before.")
+        say(f"{counted(done.resumed, 'image')} had been encoded before.")
     if done.seconds:
         say(f"{done.rate:.1f} images per second; the encoders waited {done.idle:.1%} of the time.")
     say(f"{done.pack}: {FeaturePack.open(done.pack).summary}")

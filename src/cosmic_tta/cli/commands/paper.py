@@ -23,6 +23,7 @@ from cosmic_tta.cli.terminal import (
 )
 from cosmic_tta.core.errors import CosmicError, InputError, refuse_duplicates
 from cosmic_tta.features.pack import FeaturePack
+from cosmic_tta.features.pack_ops import refuse_same_names
 from cosmic_tta.methods import OBJECTIVES, split_name
 from cosmic_tta.methods.components.training import Checkpoint
 from cosmic_tta.reporting.chart_data import ResultSet
@@ -31,6 +32,7 @@ from cosmic_tta.reporting.paper import EXPERIMENTS, ExperimentContext, find_expe
 from cosmic_tta.reporting.paper.context import SEEDS, ProgressCallback
 from cosmic_tta.reporting.plotting.requirements import INSTALL, can_draw
 from cosmic_tta.reporting.result_files import as_json
+from cosmic_tta.reporting.tables import counted
 from cosmic_tta.training import checkpoint_file
 
 ALL = "all"
@@ -124,7 +126,7 @@ def _run_all(
         if out is not None:
             written = save_result_set(result, out)
             if not quiet:
-                say(f"{len(written)} files in {out}.")
+                say(f"{counted(len(written), 'file')} in {out}.")
     if out is not None and not quiet:
         say(f"All of it on one page: cosmic report {out}" if can_draw() else f"Charts were not drawn: {INSTALL}.")
     return results, failed
@@ -151,9 +153,10 @@ def _cumulative(count: ProgressCallback) -> ProgressCallback:
 
 
 def _open_packs(folders: Sequence[Path]) -> tuple[FeaturePack, ...]:
-    packs = tuple(FeaturePack.open(folder) for folder in folders)
-    refuse_duplicates("packs of the name", [pack.name for pack in packs])
-    return packs
+    refuse_duplicates("packs", list(map(str, folders)))
+    packs = {str(folder): FeaturePack.open(folder) for folder in folders}
+    refuse_same_names(packs)
+    return tuple(packs.values())
 
 
 def _checked_limit(limit: int | None) -> int | None:

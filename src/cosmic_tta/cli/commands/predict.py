@@ -19,6 +19,7 @@ from cosmic_tta.core.errors import ImageError, InputError
 from cosmic_tta.data.class_names import read_class_names
 from cosmic_tta.data.datasets.files import images_in
 from cosmic_tta.data.prompts import find_templates, read_descriptions
+from cosmic_tta.reporting.tables import counted
 from cosmic_tta.training import checkpoint_file
 
 STDIN = "-"
@@ -102,10 +103,11 @@ def predict(
             classifier.save(state)
     output.close()
     if failed and rows:
-        complain(f"{failed} of {len(images)} images could not be read and were skipped.")
+        verb = "was" if failed == 1 else "were"
+        complain(f"{failed} of {counted(len(images), 'image')} could not be read and {verb} skipped.")
     write_json(rows, json_file)
     if not rows:
-        raise InputError(f"none of {len(images)} images could be read.")
+        raise InputError(f"no image could be read; {len(images)} given.")
 
 
 def _classify(

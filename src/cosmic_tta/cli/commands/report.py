@@ -11,6 +11,7 @@ import typer
 from cosmic_tta.cli.terminal import refuse_unwritable, say
 from cosmic_tta.evaluation.run_folder import SavedRun, is_run_folder, read_runs
 from cosmic_tta.reporting.chart_data import ResultSet
+from cosmic_tta.reporting.tables import counted
 
 
 def report(
@@ -37,7 +38,7 @@ def report(
     say(f"Report: {out}")
     if figures is not None:
         files = [file for result in results for file in save_result_set(result, figures, wanted)]
-        say(f"Figures and tables: {len(files)} files in {figures}")
+        say(f"Figures and tables: {counted(len(files), 'file')} in {figures}")
 
 
 def read_results(folders: Sequence[Path]) -> list[ResultSet]:

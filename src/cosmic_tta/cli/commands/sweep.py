@@ -16,6 +16,7 @@ from cosmic_tta.cli.terminal import STDOUT, complain, counter, refuse_unwritable
 from cosmic_tta.core.errors import InputError
 from cosmic_tta.evaluation.grid import read_grid
 from cosmic_tta.evaluation.sweep import SweepResult, sweep
+from cosmic_tta.reporting.tables import counted
 
 MAX_SHOWN = 20  # failures named on the terminal
 
@@ -52,7 +53,8 @@ def sweep_grid(
     show_reports(done.reports, json_file)
     if json_file != STDOUT:
         made = len(done.reports) - done.skipped
-        say(f"{len(done.reports)} of {len(jobs)} runs in {folder}: {made} run now, {done.skipped} were there before.")
+        runs = f"{len(done.reports)} of {counted(len(jobs), 'run')} in {folder}"
+        say(f"{runs}: {made} run now, {done.skipped} were there before.")
     exit_with_failures(done, len(jobs))
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from cosmic_tta.core.errors import DatasetError
+from cosmic_tta.core.errors import DatasetError, install_extra, missing_packages
 from cosmic_tta.data.images.decode import SUFFIXES
 
 # The names of a split in folders, tables and shards.
@@ -145,9 +145,7 @@ def import_optional(module: str, file: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.split(".")[0]
-        raise DatasetError(
-            f"{file!r} is read with {package}, which is not installed: pip install 'cosmic-tta[data]'."
-        ) from error
+        raise DatasetError(missing_packages(f"{file!r} needs", [package], install_extra("data"))) from error
 
 
 def _scan(folder: Path) -> Any:

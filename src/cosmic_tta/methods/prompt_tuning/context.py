@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from cosmic_tta.core.arrays import Array, as_float32
-from cosmic_tta.core.errors import InputError
+from cosmic_tta.core.errors import InputError, install_extra
 from cosmic_tta.core.types import PromptTower, Task
 from cosmic_tta.methods.components.optim import AdamW, mean_entropy
 from cosmic_tta.methods.components.training import OPENING, Checkpoint, ObjectiveOptions
 
 INITIAL_STD = 0.02  # standard deviation of random context vectors
-INSTALL = "pip install 'cosmic-tta[torch]'"
+INSTALL = install_extra("torch")
 
 
 def require_tower(task: Task, method: str) -> PromptTower:

@@ -34,6 +34,7 @@ from cosmic_tta.reporting.paper.seed_accuracy import (
     compact_table,
     oracle_accuracy,
 )
+from cosmic_tta.reporting.tables import counted
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ def _average_rows(
 
 def _own_table(context: ExperimentContext, name: str, pack: FeaturePack, measured: Measured) -> Table:
     """Return the table of a pack that the paper does not have."""
-    remark = f"{pack.clip_model}, aux {pack.aux_model or 'none'}, {pack.clip.shape[1]} views"
+    remark = f"{pack.clip_model}, aux {pack.aux_model or 'none'}, {counted(pack.clip.shape[1], 'view')}"
     rows = _rows(name, pack.name, None, measured, remark, _why_not_runnable(context, pack))
     title = f"{pack.name}: not in the paper's table"
     return compact_table(f"{name}-{slug(pack.name)}", title, COLUMNS, rows, keep=3)
@@ -261,7 +262,7 @@ def _own_table(context: ExperimentContext, name: str, pack: FeaturePack, measure
 
 def _remark(context: ExperimentContext, pack: FeaturePack, key: str) -> str:
     images = len(pack) if context.limit is None else min(context.limit, len(pack))
-    remarks = [f"aux {pack.aux_model or 'none'}", f"{pack.clip.shape[1]} views"]
+    remarks = [f"aux {pack.aux_model or 'none'}", counted(pack.clip.shape[1], "view")]
     all_images = CATALOGUE[key].sizes["test"]
     if images != all_images:
         remarks.append(f"{images} of {all_images} images")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from cosmic_tta.core.errors import InputError
+from cosmic_tta.core.errors import InputError, install_extra, missing_packages
 
 LIBRARIES = ("matplotlib", "plotly", "scipy", "sklearn")
-INSTALL = "pip install 'cosmic-tta[report]', in a clone pip install -e '.[report]'"
+INSTALL = install_extra("report")
 
 
 def can_draw() -> bool:
@@ -23,4 +23,4 @@ def require(*libraries: str) -> None:
     """
     missing = [library for library in libraries if find_spec(library) is None]
     if missing:
-        raise InputError(f"figures and reports need {', '.join(missing)}, not installed: {INSTALL}.")
+        raise InputError(missing_packages("figures and reports need", missing, INSTALL))

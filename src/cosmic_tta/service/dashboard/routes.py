@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from cosmic_tta.classifier import DEFAULT_AUX
+from cosmic_tta.core.errors import install_extra
 from cosmic_tta.core.version import __version__
 from cosmic_tta.methods import METHODS
 from cosmic_tta.service.dashboard import static_files, view_models
@@ -49,7 +50,7 @@ async def get_plotly(request: Request) -> Response:
     """Return plotly.js from the installed package."""
     script = static_files.plotly_file()
     if script is None:
-        raise Problem(404, "plotly is not installed, so charts are not drawn.", "pip install 'cosmic-tta[serve]'")
+        raise Problem(404, "plotly is not installed, so charts are not drawn.", install_extra("serve"))
     headers = {
         **_policy(),
         "Cache-Control": f"private, max-age={SCRIPT_CACHE_SECONDS}",
