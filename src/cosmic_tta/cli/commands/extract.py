@@ -182,7 +182,7 @@ def _run(
             say(f"{dataset.name}: {note}")
         classes = len(dataset.class_names)
         counts = f"{counted(len(dataset), 'image')} of {classes:,} {'class' if classes == 1 else 'classes'}"
-        say(f"{dataset.name}: {counts}, {options.views.count} views each.")
+        say(f"{dataset.name}: {counts}, {counted(options.views.count, 'view')} each.")
     clip = make_clip(options.clip, device=options.device, dtype=options.dtype)
     aux = None
     if options.aux is not None:
