@@ -74,7 +74,8 @@ def _root(
         typer.Option("--include", metavar="FILE.py", help="Load methods from a Python file; may be repeated."),
     ] = None,
 ) -> None:
-    include(include_files or ())  # also what the environment variable lists
+    if include_files:
+        include(include_files)
 
 
 def _include_first(words: list[str]) -> list[str]:

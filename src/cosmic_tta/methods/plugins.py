@@ -1,9 +1,8 @@
 """Methods from outside the package: of other installed packages, and of single files.
 
 An installed package names its methods as entry points of the group `cosmic_tta.methods`; each names a module or a
-class. One that cannot be loaded is skipped whole, with one warning. The environment variable `COSMIC_TTA_INCLUDE` lists
-Python files; worker processes read it too. A file was asked for, so one that cannot be loaded is an error. What a
-plug-in registered before its error is removed.
+class. The environment variable `COSMIC_TTA_INCLUDE` lists Python files; worker processes read it too. A plug-in that
+cannot be loaded is skipped whole, with one warning: what it registered before its error is removed.
 """
 
 from __future__ import annotations
@@ -78,19 +77,18 @@ def module_name(file: str) -> str:
 
 
 def included_files() -> list[str]:
-    """Return the files that the environment variable lists, each once."""
-    listed = [str(Path(file).resolve()) for file in os.environ.get(VARIABLE, "").split(os.pathsep) if file]
-    return list(dict.fromkeys(listed))
+    """Return the files that the environment variable lists."""
+    return [file for file in os.environ.get(VARIABLE, "").split(os.pathsep) if file]
 
 
 def include(files: Iterable[str | os.PathLike[str]]) -> None:
-    """Load Python files with methods, for this process and those that it starts, after those of the variable.
+    """Add Python files with methods, for this process and those that it starts.
 
     Args:
-        files: The files. Their classes use `@register_method`. A file that is not loaded may be mended and given again.
+        files: The files. Their classes use `@register_method`.
 
     Raises:
-        InputError: There is no such file, it fails, it registers nothing, or a name that it registers is taken.
+        InputError: There is no such file.
 
     Examples:
         >>> from cosmic_tta.core.errors import InputError
@@ -100,23 +98,14 @@ def include(files: Iterable[str | os.PathLike[str]]) -> None:
         ...     print("no_such_file.py" in str(error))
         True
     """
-    paths = [Path(file) for file in files]
-    for path in paths:
+    listed = included_files()
+    for file in files:
+        path = Path(file)
         if not path.is_file():
             raise InputError(f"no file to include at {str(path)!r}; give a Python file with a method.")
+        listed.append(str(path.resolve()))
+    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys(listed))
     _load_files()
-    for path in paths:
-        before = included_files()
-        _list([*before, str(path.resolve())])
-        try:
-            _load_files()
-        except InputError:
-            _list(before)
-            raise
-
-
-def _list(files: Iterable[str]) -> None:
-    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys(files))
 
 
 def add_registry(registry: PluginRegistry) -> None:
@@ -139,7 +128,7 @@ def load(register: Callable[[Any], None]) -> None:
 
 
 def failures() -> tuple[PluginFailure, ...]:
-    """Return the plug-ins of packages that were skipped so far."""
+    """Return the plug-ins that were skipped so far."""
     return tuple(_failures)
 
 
@@ -147,20 +136,11 @@ def _load_files() -> None:
     with _LOCK:
         for file in included_files():
             if file not in _files_loaded:
-                _load_file(file)
-
-
-def _load_file(file: str) -> None:
-    _files_loaded.add(file)  # first: the file itself may ask for a method
-    try:
-        with _removed_on_error(repr(file)) as source:
-            import_module(module_name(file))
-            if not any(registry.names_from(source) for registry in _registries):
-                raise InputError("it registers no method and no training objective.")
-    except InputError as error:
-        _files_loaded.discard(file)
-        sys.modules.pop(module_name(file), None)  # else a mended file would not be read again
-        raise InputError(f"{file!r} cannot be included: {error}") from error
+                _files_loaded.add(file)  # first: the file itself may ask for a method
+                with _skipped_on_error(repr(file)) as source:
+                    import_module(module_name(file))
+                    if not any(registry.names_from(source) for registry in _registries):
+                        raise InputError("it registers no method and no training objective")
 
 
 def _load_entry_points(register: Callable[[Any], None]) -> None:
@@ -173,15 +153,8 @@ def _load_entry_points(register: Callable[[Any], None]) -> None:
 
         for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
             package = f" of the package {point.dist.name}" if point.dist else ""
-            name = f"{point.name!r}{package}"
-            try:
-                with _removed_on_error(name):
-                    register(point.load())
-            except InputError as error:
-                _failures.append(PluginFailure(name, str(error)))
-                if multiprocessing.parent_process() is None:  # a worker's parent has warned
-                    # Without a configured handler, this prints the message alone to standard error.
-                    logging.getLogger("cosmic_tta").warning("warning: %s", _failures[-1])
+            with _skipped_on_error(f"{point.name!r}{package}"):
+                register(point.load())
 
 
 def _plugin(name: str) -> str:
@@ -189,8 +162,8 @@ def _plugin(name: str) -> str:
 
 
 @contextmanager
-def _removed_on_error(name: str) -> Iterator[str]:
-    """Load a plug-in: give what the registries call it. If it fails, remove what it registered and say why."""
+def _skipped_on_error(name: str) -> Iterator[str]:
+    """Load a plug-in: give what the registries call it, and remove what it registered if it fails."""
     source = _plugin(name)
     token = _loading.set(source)
     try:
@@ -199,7 +172,10 @@ def _removed_on_error(name: str) -> Iterator[str]:
         for registry in _registries:
             registry.remove_from(source)
         detail = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        raise InputError(detail if detail.endswith(".") else f"{detail}.") from error
+        _failures.append(PluginFailure(name, detail if detail.endswith(".") else f"{detail}."))
+        if multiprocessing.parent_process() is None:  # a worker's parent has warned
+            # Without a configured handler, this prints the message alone to standard error.
+            logging.getLogger("cosmic_tta").warning("warning: %s", _failures[-1])
     finally:
         _loading.reset(token)
 

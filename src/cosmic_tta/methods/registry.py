@@ -158,7 +158,7 @@ def discover() -> None:
 
 
 def plugin_failures() -> tuple[plugins.PluginFailure, ...]:
-    """Return the plug-ins of packages that could not be loaded, each with the reason.
+    """Return the plug-ins that could not be loaded, each with the reason.
 
     Examples:
         >>> len(plugin_failures())  # no plug-in is installed
@@ -170,8 +170,8 @@ def plugin_failures() -> tuple[plugins.PluginFailure, ...]:
 
 def _unknown_method(name: str) -> UnknownNameError:
     error = unknown_name("method", name, METHODS)
-    skipped = "; ".join(failure.source for failure in plugin_failures())  # the warning has said why
-    return UnknownNameError(f"{error} Plug-ins left out: {skipped}.") if skipped else error
+    failures = " ".join(map(str, plugin_failures()))
+    return UnknownNameError(f"{error} {failures}") if failures else error
 
 
 def split_name(spec: str) -> tuple[type[Method[Any]], str]:
