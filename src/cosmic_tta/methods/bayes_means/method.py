@@ -5,7 +5,7 @@ For a sample with zero-shot probabilities p, the scores are
     softmax( log p - log q + 1.75·log π + Σ over spaces of the log-likelihoods )
 
 - q are zero-shot's mean probabilities over the window: what it prefers under a shift, and what the stream holds.
-- π are even shares, or the class shares of the window if they foresee the next class better. In a correlated stream
+- π are even shares, or the class shares of the window if they predict the next class better. In a correlated stream
   the mix of the last few samples takes the place of both q and π.
 - The log-likelihoods are those of the Gaussian class model (`components/gaussian_classes.py`).
 
@@ -45,7 +45,7 @@ CORRELATION_ONSET = 0.1  # κ up to which a stream counts as uncorrelated
 MAX_RECENT = 0.98  # weight of the recent mix in the prior
 MAX_DOUBT = 0.5  # in a fully correlated stream: what the class means lose in weight, and the share of novel classes
 JUDGED_PRIOR = 20.0  # samples in all that make the window's counts even when its shares are judged
-MIN_GAIN = 0.1  # nats per sample by which the window's shares must foresee classes better than even shares do
+MIN_GAIN = 0.1  # nats per sample by which the window's shares must predict classes better than even shares do
 MAX_ODDS = 10.0  # bounds the log-odds of uneven shares, so that a stream that changes is noticed in time
 SHARE_PRIOR = 3.0  # samples that every class has beforehand
 SHARE_WEIGHT = 1.75  # exponent of the class shares: see `_prior_offset`
@@ -141,12 +141,12 @@ class BayesMeans(Method[BayesMeansState]):
         return GaussianParameters(task.dim, self.sharpness, self.mean_prior, self.variance_prior)
 
     def _correlation(self, state: BayesMeansState) -> tuple[float, float]:
-        """Return κ, the share of samples that the recent mix foresees, and how far that is above the onset, 0 to 1."""
+        """Return κ, the share of samples that the recent mix predicts, and how far that is above the onset, 0 to 1."""
         kappa = state.explained / state.compared if self.temporal else 0.0
         return kappa, max(0.0, kappa - CORRELATION_ONSET) / (1 - CORRELATION_ONSET)
 
     def _learn_class_mix(self, state: BayesMeansState, log_zero_shot: Array, means: Array, scores: Array) -> None:
-        """Compare how well the recent mix, the window's shares and even shares foresaw a sample."""
+        """Compare how well the recent mix, the window's shares and even shares predicted a sample."""
         preferred = state.zero_shot_sum + np.float32(JUDGED_PRIOR / len(scores))  # counted as the shares are
         evidence = log_zero_shot - np.log(preferred) + means
         evidence = np.exp(evidence - evidence.max())  # [K] what the sample says of its class

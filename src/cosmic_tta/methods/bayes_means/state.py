@@ -31,7 +31,7 @@ class BayesMeansState(State):
     recent: Array  # [K] mix of the last few samples
     explained: float  # samples that the recent mix explains ...
     compared: float  # ... of so many; both decay with the window
-    uneven_odds: float  # log-odds that the window's class shares foresee the next class better than even shares
+    uneven_odds: float  # log-odds that the window's class shares predict the next class better than even shares
 
     @property
     def room(self) -> int:
